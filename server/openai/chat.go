@@ -19,17 +19,15 @@ import (
 type chatRequest struct {
 	common
 
-	Messages            []Message          `json:"messages"`
-	MaxCompletionTokens *int               `json:"max_completion_tokens"`
-	Tools               []tool             `json:"tools"`
-	ToolChoice          toolChoice         `json:"tool_choice"`
-	Parallel            bool               `json:"parallel_tool_calls"`
-	ResponseFormat      *responseForm      `json:"response_format"`
-	Structured          *structured        `json:"structured_outputs"`
-	SkipSpecial         *bool              `json:"skip_special_tokens"`
-	StopTokenIDs        []generation.Token `json:"stop_token_ids"`
-	Modalities          []string           `json:"modalities"`
-	Effort              string             `json:"reasoning_effort"`
+	Messages            []Message     `json:"messages"`
+	MaxCompletionTokens *int          `json:"max_completion_tokens"`
+	Tools               []tool        `json:"tools"`
+	ToolChoice          toolChoice    `json:"tool_choice"`
+	Parallel            bool          `json:"parallel_tool_calls"`
+	ResponseFormat      *responseForm `json:"response_format"`
+	Structured          *structured   `json:"structured_outputs"`
+	Modalities          []string      `json:"modalities"`
+	Effort              string        `json:"reasoning_effort"`
 	Template            struct {
 		Strict
 		Thinking *bool `json:"enable_thinking"`
@@ -37,7 +35,6 @@ type chatRequest struct {
 
 	Logprobs    bool `json:"logprobs"`
 	TopLogprobs *int `json:"top_logprobs"`
-	NamedTokens bool `json:"return_tokens_as_token_ids"`
 }
 
 type tool struct {
@@ -193,20 +190,19 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 	if err := Decode(body, &c.chatRequest); err != nil {
 		return nil, err
 	}
+	field := "max_tokens"
 	if n := c.MaxCompletionTokens; n != nil {
 		if *n < 1 {
 			return nil, Refuse("max_completion_tokens", "is %d, must be at least 1", *n)
 		}
-		c.MaxTokens = n
+		field, c.MaxTokens = "max_completion_tokens", n
 	}
-	p, err := c.params(m, &c.served, &c.whole, defaults(&c.served))
+	p, err := c.params(m, &c.served)
 	switch {
 	case err != nil:
 		return nil, err
 	case c.TopLogprobs != nil && *c.TopLogprobs != 0 && !c.Logprobs:
 		return nil, Refuse("top_logprobs", "needs logprobs: true")
-	case c.SkipSpecial != nil && !*c.SkipSpecial && !c.ReturnIDs:
-		return nil, Refuse("skip_special_tokens", "is false, but text never has special tokens; remove it, or ask for return_token_ids")
 	case len(c.Modalities) > 0 && !slices.Equal(c.Modalities, []string{"text"}):
 		return nil, Refuse("modalities", "is %q; only text is possible", c.Modalities)
 	case c.Effort != "" && c.served.Effort != "" && c.Effort != c.served.Effort:
@@ -230,11 +226,11 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 	if p.Stop != nil {
 		p.Stop.Visible = c.answers.SoFar
 	}
-	if err := c.stopAt(&p, c.StopTokenIDs, &c.served); err != nil {
+	if err := c.stopAt(&p, &c.served); err != nil {
 		return nil, err
 	}
-	if c.MaxTokens == nil {
-		p.MaxTokens = min(p.MaxTokens, c.served.Window-len(c.request.Prompt))
+	if err := c.fits(&p, field, "the prompt", len(c.request.Prompt), &c.served); err != nil {
+		return nil, err
 	}
 	if c.Logprobs {
 		set(&c.top, c.TopLogprobs)
@@ -243,11 +239,7 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 		}
 	}
 	c.request.Params = p
-	field := "max_tokens"
-	if c.MaxCompletionTokens != nil {
-		field = "max_completion_tokens"
-	}
-	return c, c.fits(field, "the prompt", len(c.request.Prompt), &c.served)
+	return c, nil
 }
 
 // prompt makes the request of the messages.

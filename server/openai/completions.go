@@ -14,16 +14,13 @@ import (
 type completionRequest struct {
 	common
 
-	Prompt       jsontext.Value     `json:"prompt"`
-	StopTokenIDs []generation.Token `json:"stop_token_ids"`
-	Structured   *struct {
+	Prompt     jsontext.Value `json:"prompt"`
+	Structured *struct {
 		Strict
 		Grammar string `json:"grammar"`
 	} `json:"structured_outputs"`
-	ReturnMask  bool  `json:"return_sampling_mask"`
-	NamedTokens bool  `json:"return_tokens_as_token_ids"` // in logprobs
-	AddSpecial  *bool `json:"add_special_tokens"`         // adds BOS to a text if the model needs it
-	SkipSpecial *bool `json:"skip_special_tokens"`        // text never has special tokens; token ids always do
+	ReturnMask bool  `json:"return_sampling_mask"`
+	AddSpecial *bool `json:"add_special_tokens"` // adds BOS to a text if the model needs it
 
 	Echo           bool `json:"echo"`
 	Logprobs       *int `json:"logprobs"`
@@ -165,7 +162,7 @@ func (c *completion) read() error {
 	if empty {
 		c.MaxTokens = nil
 	}
-	p, err := c.params(c.model, s, &c.whole, defaults(s))
+	p, err := c.params(c.model, s)
 	if err != nil {
 		return err
 	}
@@ -178,14 +175,12 @@ func (c *completion) read() error {
 		return Refuse("stream", "excludes echo and prompt_logprobs; remove one of them")
 	case c.PromptStart < 0 || c.PromptStart > 0 && !c.scores():
 		return Refuse("prompt_logprob_start", "is %d; it must be at least 0, and needs prompt_logprobs, or echo with logprobs", c.PromptStart)
-	case c.SkipSpecial != nil && !*c.SkipSpecial && !c.ReturnIDs:
-		return Refuse("skip_special_tokens", "is false, but text never has special tokens; remove it, or ask for return_token_ids")
 	case c.Structured != nil && c.Structured.Grammar == "":
 		return Refuse("structured_outputs", "has no grammar, which alone is supported")
 	case c.Structured != nil:
 		p.Grammar = c.Structured.Grammar
 	}
-	if err := c.stopAt(&p, c.StopTokenIDs, s); err != nil {
+	if err := c.stopAt(&p, s); err != nil {
 		return err
 	}
 	p.Scores, p.Masks = c.Logprobs != nil || c.ReturnMask, c.ReturnMask
@@ -217,10 +212,7 @@ func (c *completion) read() error {
 		if n := len(ids); n == 0 || n+1 > s.Window {
 			return Refuse(c.path(i), "has %d tokens; the model's context of %d holds 1 to %d and an answer", n, s.Window, s.Window-1)
 		}
-		if c.MaxTokens == nil {
-			r.MaxTokens = min(r.MaxTokens, s.Window-len(ids))
-		}
-		if err := c.fits("max_tokens", "the prompt", len(ids), s); err != nil {
+		if err := c.fits(&r.Params, "max_tokens", "the prompt", len(ids), s); err != nil {
 			return err
 		}
 		if empty {

@@ -27,13 +27,11 @@ type generateParams struct {
 	Strict
 	sampling
 
-	Logprobs     *int               `json:"logprobs"`
-	Prompt       *int               `json:"prompt_logprobs"`
-	StopTokenIDs []generation.Token `json:"stop_token_ids"`
-	IncludeStop  bool               `json:"include_stop_str_in_output"`
-	OutputKind   int                `json:"output_kind"` // of vLLM's engine; its server has its own, too
-	Detokenize   *bool              `json:"detokenize"`
-	SkipSpecial  *bool              `json:"skip_special_tokens"`
+	Logprobs    *int  `json:"logprobs"`
+	Prompt      *int  `json:"prompt_logprobs"`
+	IncludeStop bool  `json:"include_stop_str_in_output"`
+	OutputKind  int   `json:"output_kind"` // of vLLM's engine; its server has its own, too
+	Detokenize  *bool `json:"detokenize"`
 	// ExpertsFrom is ignored: answers have no routed experts.
 	ExpertsFrom int `json:"routed_experts_prompt_start"`
 	Structured  *struct {
@@ -168,7 +166,7 @@ func (g *generating) prepare() (err error) {
 	}
 	p, err := c.params(g.model, s, &g.whole, generation.Params{N: 1, MaxTokens: left, Sampling: generation.Sampling{Temperature: 1, TopP: 1}})
 	if err == nil {
-		err = c.fits("max_tokens", "token_ids", len(g.TokenIDs), s)
+		err = c.fits(&p, "max_tokens", "token_ids", len(g.TokenIDs), s)
 	}
 	if err == nil {
 		p.Suppress, err = suppressed(c.LogitBias, s)
@@ -177,7 +175,7 @@ func (g *generating) prepare() (err error) {
 		p.Grammar = c.Structured.Grammar
 	}
 	if err == nil {
-		err = c.stopAt(&p, c.StopTokenIDs, s)
+		err = c.stopAt(&p, s)
 	}
 	if err == nil && c.Logprobs != nil {
 		g.top = *c.Logprobs

@@ -113,13 +113,13 @@ func scored(p *generation.Params, field string, top int) error {
 	return nil
 }
 
-// stopAt adds ids to p.Stop, without those that end every answer of the model. p is complete but for that.
-func (c *sampling) stopAt(p *generation.Params, ids []generation.Token, s *generation.Served) error {
-	if len(ids) > maxBias {
-		return Refuse("stop_token_ids", "has %d tokens, at most %d are allowed", len(ids), maxBias)
+// stopAt adds stop_token_ids to p.Stop, without those that end every answer of the model. p is complete but for that.
+func (c *sampling) stopAt(p *generation.Params, s *generation.Served) error {
+	if len(c.StopTokenIDs) > maxBias {
+		return Refuse("stop_token_ids", "has %d tokens, at most %d are allowed", len(c.StopTokenIDs), maxBias)
 	}
-	err := known("stop_token_ids", ids, s)
-	ids = slices.DeleteFunc(slices.Clone(ids), func(id generation.Token) bool { return slices.Contains(s.Ends, id) })
+	err := known("stop_token_ids", c.StopTokenIDs, s)
+	ids := slices.DeleteFunc(slices.Clone(c.StopTokenIDs), func(id generation.Token) bool { return slices.Contains(s.Ends, id) })
 	if len(ids) > 0 {
 		p.Stop = cmp.Or(p.Stop, &generation.Stop{})
 		p.Stop.Tokens = ids

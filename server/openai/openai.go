@@ -148,6 +148,7 @@ type common struct {
 	Strict
 	sampling
 	whole
+	NamedTokens bool `json:"return_tokens_as_token_ids"` // in logprobs
 
 	// These concern OpenAI's service, or the speed of an answer. They change nothing here.
 	User           string         `json:"user"`
@@ -164,17 +165,19 @@ type common struct {
 
 // sampling has the fields about the choice of tokens.
 type sampling struct {
-	N           *int               `json:"n"`
-	Seed        *int64             `json:"seed"`
-	MaxTokens   *int               `json:"max_tokens"`
-	Temperature *float32           `json:"temperature"`
-	TopP        *float32           `json:"top_p"`
-	TopK        *int               `json:"top_k"`
-	MinP        *float32           `json:"min_p"`
-	Stop        list               `json:"stop"`
-	LogitBias   map[string]float64 `json:"logit_bias"`
-	IgnoreEOS   bool               `json:"ignore_eos"`
-	MinTokens   int                `json:"min_tokens"`
+	N            *int               `json:"n"`
+	Seed         *int64             `json:"seed"`
+	MaxTokens    *int               `json:"max_tokens"`
+	Temperature  *float32           `json:"temperature"`
+	TopP         *float32           `json:"top_p"`
+	TopK         *int               `json:"top_k"`
+	MinP         *float32           `json:"min_p"`
+	Stop         list               `json:"stop"`
+	StopTokenIDs []generation.Token `json:"stop_token_ids"`
+	LogitBias    map[string]float64 `json:"logit_bias"`
+	IgnoreEOS    bool               `json:"ignore_eos"`
+	MinTokens    int                `json:"min_tokens"`
+	SkipSpecial  *bool              `json:"skip_special_tokens"` // text never has special tokens; token ids always do
 
 	// Ignored: texts never have special tokens.
 	Spaces *bool `json:"spaces_between_special_tokens"`
@@ -293,9 +296,13 @@ func (c *sampling) params(m Model, s *generation.Served, w *whole, p generation.
 	return p, nil
 }
 
-// defaults returns the settings of the server.
-func defaults(s *generation.Served) generation.Params {
-	return generation.Params{N: 1, MaxTokens: s.Longest, Sampling: s.Sampling}
+// params returns the settings of the server with the fields of a request.
+func (c *common) params(m Model, s *generation.Served) (generation.Params, error) {
+	p := generation.Params{N: 1, MaxTokens: s.Longest, Sampling: s.Sampling}
+	if c.SkipSpecial != nil && !*c.SkipSpecial && !c.ReturnIDs {
+		return p, Refuse("skip_special_tokens", "is false, but text never has special tokens; remove it, or ask for return_token_ids")
+	}
+	return c.sampling.params(m, s, &c.whole, p)
 }
 
 func set[T any](to, from *T) {
@@ -320,10 +327,12 @@ func (l *list) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return err
 }
 
-// fits refuses a prompt that leaves too few tokens for max_tokens, if the request sets that. field is the name of that
-// field, what the name of the prompt, for the error.
-func (c *sampling) fits(field, what string, prompt int, s *generation.Served) error {
-	if c.MaxTokens != nil && prompt+*c.MaxTokens > s.Window {
+// fits refuses a prompt that leaves too few tokens for max_tokens. If the request does not set that, p gets what the
+// prompt leaves. field is the name of max_tokens, what the name of the prompt, for the error.
+func (c *sampling) fits(p *generation.Params, field, what string, prompt int, s *generation.Served) error {
+	if c.MaxTokens == nil {
+		p.MaxTokens = min(p.MaxTokens, s.Window-prompt)
+	} else if prompt+*c.MaxTokens > s.Window {
 		return Refuse(field, "is %d, and %s has %d tokens; the model's context of %d leaves %d", *c.MaxTokens, what, prompt, s.Window, s.Window-prompt)
 	}
 	return nil
