@@ -65,10 +65,11 @@ var Routes = []Route{
 	{http.MethodPost, "/reset_prefix_cache", true, "", resetCache},
 	{http.MethodPost, "/abort_requests", true, "", abort},
 	{http.MethodPost, "/inference/v1/abort_requests", true, "", abort},
-	{http.MethodGet, "/get_world_size", false, "", worldSize},
+	{http.MethodGet, "/get_world_size", false, "", always(map[string]int{"world_size": 1})}, // no other process takes part in updates
 	{http.MethodGet, "/weight_info", false, "", weightInfo},
-	{http.MethodGet, "/server_info", false, "", serverInfo},
-	{http.MethodPost, "/finish_session", false, "", finishSession},
+	{http.MethodGet, "/server_info", false, "", always(serverInfo)},
+	// A session is a hint for routers and has no state here.
+	{http.MethodPost, "/finish_session", false, "", always(map[string]string{"status": "ok"})},
 }
 
 // Absent has the routes of vLLM that this server refuses, with the reason.
@@ -266,23 +267,18 @@ func abort(_ context.Context, c *Call) (any, error) {
 	return map[string]any{"status": "aborted", "aborted": c.Running.Abort(body.IDs)}, nil
 }
 
-// worldSize returns 1: no other process takes part in an update of the weights.
-func worldSize(context.Context, *Call) (any, error) { return map[string]int{"world_size": 1}, nil }
+// always answers with the same value.
+func always(answer any) func(context.Context, *Call) (any, error) {
+	return func(context.Context, *Call) (any, error) { return answer, nil }
+}
 
 var weightInfo = current(func(w *protocol.Weights) any { return map[string]string{"weight_version": w.Model.Version} })
 
-// serverInfo returns the members of vLLM's configuration that trainers read: logprobs before temperature and
+// serverInfo has the members of vLLM's configuration that trainers read: logprobs before temperature and
 // truncation, one replica, no transfer of tensors. Rank and number of adapters are limited by memory only.
-func serverInfo(context.Context, *Call) (any, error) {
-	return map[string]any{"vllm_config": map[string]any{
-		"model_config":           map[string]any{"logprobs_mode": "raw_logprobs"},
-		"lora_config":            map[string]any{"max_lora_rank": math.MaxInt32, "max_loras": math.MaxInt32},
-		"parallel_config":        map[string]any{"data_parallel_size": 1},
-		"weight_transfer_config": nil,
-	}}, nil
-}
-
-// finishSession does nothing: a session is a hint for routers and has no state here.
-func finishSession(context.Context, *Call) (any, error) {
-	return map[string]string{"status": "ok"}, nil
-}
+var serverInfo = map[string]any{"vllm_config": map[string]any{
+	"model_config":           map[string]any{"logprobs_mode": "raw_logprobs"},
+	"lora_config":            map[string]any{"max_lora_rank": math.MaxInt32, "max_loras": math.MaxInt32},
+	"parallel_config":        map[string]any{"data_parallel_size": 1},
+	"weight_transfer_config": nil,
+}}
