@@ -328,7 +328,7 @@ func (c *chat) read(i int, done *generation.Completion) (message *said, reason s
 	}
 	message = &said{Role: "assistant", ToolCalls: newCalls(calls)}
 	if text != "" || reason == "stop" && len(calls) == 0 {
-		text, reason = c.Stop.cut(text, reason)
+		text, reason, _ = c.Stop.cut(text, reason)
 		message.Content = &text
 	}
 	if len(calls) > 0 && reason == "stop" {

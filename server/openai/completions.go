@@ -120,7 +120,7 @@ func (c *completion) choice(i, k int, r *generation.Result) (*completionChoice, 
 	if done.Err != nil && (done.Finish != generation.FinishPaused || !aborted(request)) {
 		return nil, done.Err
 	}
-	text, reason := c.Stop.cut(done.Text, finish(done.Finish))
+	text, reason, _ := c.Stop.cut(done.Text, finish(done.Finish))
 	choice := &completionChoice{Index: i*request.N + k, Text: text, FinishReason: &reason}
 	if c.Logprobs != nil {
 		choice.Logprobs = &completionScores{named: c.NamedTokens}

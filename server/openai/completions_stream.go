@@ -74,7 +74,7 @@ func (s *completionStream) finish(results []*generation.Result) {
 				failed = cmp.Or(failed, done.Err)
 				continue
 			}
-			text, reason := s.Stop.cut(done.Text, finish(done.Finish))
+			text, reason, _ := s.Stop.cut(done.Text, finish(done.Finish))
 			s.part(i*len(r.Completions)+k, wholeOf(done), text, &reason)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"agentd/scheduler/generation"
@@ -247,14 +246,9 @@ func (g *generating) ended(i int, done *generation.Completion, n int) (generateC
 
 // cut cuts a text at the first stop text: before it, or after it if the request asks for that.
 func (g *generating) cut(text string) (before, stop string) {
-	before, _ = g.Sampling.Stop.cut(text, "")
-	for _, s := range g.Sampling.Stop {
-		if strings.HasPrefix(text[len(before):], s) {
-			if stop = s; g.Sampling.IncludeStop {
-				before += s
-			}
-			break
-		}
+	before, _, stop = g.Sampling.Stop.cut(text, "")
+	if g.Sampling.IncludeStop {
+		before += stop
 	}
 	return before, stop
 }

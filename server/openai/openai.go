@@ -339,14 +339,14 @@ func (c *sampling) fits(p *generation.Params, field, what string, prompt int, s 
 }
 
 // cut cuts a text before the first stop text. why is then stop, otherwise reason.
-func (l list) cut(text, reason string) (before, why string) {
+func (l list) cut(text, reason string) (before, why, stop string) {
 	at := len(text)
 	for _, s := range l {
 		if i := strings.Index(text, s); i >= 0 && i < at {
-			at, reason = i, "stop"
+			at, reason, stop = i, "stop", s
 		}
 	}
-	return text[:at], reason
+	return text[:at], reason, stop
 }
 
 // suppressed returns the tokens that logit_bias excludes. Other values are errors.

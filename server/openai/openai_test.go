@@ -513,7 +513,7 @@ func TestTextEndsBeforeTheFirstStopText(t *testing.T) {
 		{list{"x"}, "abcd", "length"},
 		{nil, "abcd", "length"},
 	} {
-		if text, reason := tc.stops.cut("abcd", "length"); text != tc.want || reason != tc.reason {
+		if text, reason, _ := tc.stops.cut("abcd", "length"); text != tc.want || reason != tc.reason {
 			t.Errorf("%q: %q, %s", tc.stops, text, reason)
 		}
 	}

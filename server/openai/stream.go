@@ -58,8 +58,8 @@ func (s *streaming) progress(i int, p part) {
 
 // settled returns the part of an unfinished text that can't change any more, up to the first stop text.
 func (l list) settled(text string) string {
-	before, reason := l.cut(text, "")
-	if reason == "" {
+	before, _, stop := l.cut(text, "")
+	if stop == "" {
 		before = l.certain(before)
 	}
 	return before
