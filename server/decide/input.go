@@ -178,15 +178,14 @@ func at(field string, err error) error {
 
 // textOf reads a text, or a list of parts with texts.
 func textOf(v jsontext.Value, field string) (string, error) {
-	raw := v
-	if text, ok := protocol.Text(raw); ok {
+	if text, ok := protocol.Text(v); ok {
 		return text, nil
 	}
-	if raw.Kind() != '[' {
+	if v.Kind() != '[' {
 		return "", openai.Refuse(field, "must be a text or a list of parts")
 	}
 	var texts []string
-	for e := range protocol.Elements(raw) {
+	for e := range protocol.Elements(v) {
 		field := fmt.Sprintf("%s[%d]", field, len(texts))
 		var p part
 		if err := at(field, openai.Decode(e, &p)); err != nil {

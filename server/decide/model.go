@@ -10,7 +10,6 @@ import (
 	"agentd/agent"
 	"agentd/agent/decide"
 	"agentd/agent/format"
-	"agentd/protocol"
 	"agentd/scheduler/generation"
 	"agentd/server/openai"
 )
@@ -125,5 +124,3 @@ func (q *question) checkOptions(field string, least int, key func(o *decide.Opti
 }
 
 func name(o *decide.Option) string { return o.Name }
-
-func present(v protocol.Raw) bool { return len(v) > 0 && v.Kind() != 'n' }

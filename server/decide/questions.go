@@ -78,18 +78,17 @@ func (a *asked) choices(q *question, hasTools bool) error {
 	q.Options = make([]decide.Option, len(a.Choices))
 	for i := range a.Choices {
 		c, o, field := &a.Choices[i], &q.Options[i], fmt.Sprintf("%s.choices[%d].value", q.path, i)
-		raw := c.Value
 		o.Description = c.Description
-		switch raw.Kind() {
+		switch c.Value.Kind() {
 		case '"':
-			o.Name, _ = protocol.Text(raw)
+			o.Name, _ = protocol.Text(c.Value)
 			keys[o], o.Decision.Say = o.Name, o.Name
 		case 't', 'f':
-			o.Name = string(raw)
+			o.Name = string(c.Value)
 			keys[o] = "\x00" + o.Name // not the text
 		case '{':
 			var v functionCall
-			if err := at(field, openai.Decode(raw, &v)); err != nil {
+			if err := at(field, openai.Decode(c.Value, &v)); err != nil {
 				return err
 			}
 			arguments := protocol.Raw(v.Arguments).Clone()

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -52,9 +53,6 @@ type diagnostics struct {
 	ArgmaxIsLabel bool    `json:"argmax_is_label"`
 }
 
-// maxPriority is the limit of a priority, and its negative too.
-const maxPriority = 100
-
 // SystemOne answers POST /v1/systemone.
 func SystemOne(ctx context.Context, m Model, id string, body []byte) ([]byte, error) {
 	var r systemOneRequest
@@ -67,7 +65,7 @@ func SystemOne(ctx context.Context, m Model, id string, body []byte) ([]byte, er
 		return nil, err
 	}
 	c.params.Salt = r.CacheSalt
-	c.params.Priority = -max(-maxPriority, min(maxPriority, r.Priority)) // vLLM's lower ones come first
+	c.params.Priority = -max(-openai.MaxPriority, min(openai.MaxPriority, r.Priority)) // vLLM's lower ones come first
 	if err := r.check(); err != nil {
 		return nil, err
 	}
@@ -104,11 +102,8 @@ func SystemOne(ctx context.Context, m Model, id string, body []byte) ([]byte, er
 		about[q.name] = diagnostics{a.Mass, a.Best}
 		told[q.name] = q.answer(a, questions[i].Options)
 	}
-	if r.RequestID != "" {
-		id = r.RequestID
-	}
 	return openai.Marshal(map[string]any{
-		"id": "decision-" + id, "object": "structured_decision", "created": time.Now().Unix(), "model": c.served.Name,
+		"id": "decision-" + cmp.Or(r.RequestID, id), "object": "structured_decision", "created": time.Now().Unix(), "model": c.served.Name,
 		"answers": told, "usage": usage, "diagnostics": about,
 	})
 }
@@ -131,7 +126,7 @@ func (r *systemOneRequest) check() error {
 	switch {
 	case len(r.CacheSalt) > openai.MaxSalt:
 		return openai.Refuse("cache_salt", "has %d bytes, at most %d are allowed", len(r.CacheSalt), openai.MaxSalt)
-	case !present(r.State):
+	case !openai.Present(r.State):
 		return openai.Refuse("state", "is missing; give what the questions are about")
 	case r.Questions.Kind() != '{':
 		return openai.Refuse("questions", "must be an object with a question under each name")
@@ -144,7 +139,7 @@ func plain(v jsontext.Value) string {
 	if text, ok := protocol.Text(v); ok {
 		return text
 	}
-	if !present(v) {
+	if !openai.Present(v) {
 		return ""
 	}
 	return format.SpacedJSON(v)
@@ -167,7 +162,7 @@ func (q *systemQuestion) question(path string) (checked question, err error) {
 		err = checked.checkOptions("criteria", 1, name)
 	case "noul":
 		checked.Kind, checked.Options = decide.YesNo, make([]decide.Option, 2)
-		if present(criteria) && criteria.Kind() != '{' {
+		if openai.Present(criteria) && criteria.Kind() != '{' {
 			return checked, openai.Refuse(field, "must be an object with true and false")
 		}
 		for name, description := range protocol.Members(criteria) {

@@ -262,7 +262,7 @@ func (c *completion) prompts() (prompts [][]generation.Token, err error) {
 	var ids []generation.Token
 	texts := list{""}
 	switch {
-	case !present(c.Prompt):
+	case !Present(c.Prompt):
 		return nil, Refuse("prompt", "is missing")
 	case json.Unmarshal(c.Prompt, &texts[0]) == nil:
 	case json.Unmarshal(c.Prompt, &ids) == nil:

@@ -61,8 +61,8 @@ func (c *content) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return nil
 }
 
-// present reports whether a member exists and is not null.
-func present(v jsontext.Value) bool { return len(v) > 0 && v.Kind() != 'n' }
+// Present reports whether a member exists and is not null.
+func Present(v jsontext.Value) bool { return len(v) > 0 && v.Kind() != 'n' }
 
 // pending is in place of the result of a call without one.
 const pending = `{"status": "pending"}`
@@ -173,7 +173,7 @@ func (r *chatRequest) constrain(talk *format.Chat) (err error) {
 	switch {
 	case s != nil && (f != nil || len(r.Tools) > 0):
 		return Refuse("structured_outputs", "excludes response_format and tools; remove one of them")
-	case s != nil && present(s.JSON):
+	case s != nil && Present(s.JSON):
 		talk.Schema = s.JSON
 	case s != nil && s.Object:
 		talk.Schema = protocol.Raw(`{"type": "object"}`)
@@ -189,7 +189,7 @@ func (r *chatRequest) constrain(talk *format.Chat) (err error) {
 		return Refuse("response_format.type", "is %q; want text, json_object or json_schema", f.Type)
 	case f.Schema == nil:
 		return Refuse("response_format.json_schema", "is missing; type json_schema needs it")
-	case !present(f.Schema.Schema):
+	case !Present(f.Schema.Schema):
 		return Refuse("response_format.json_schema.schema", "is missing; give the JSON Schema of the answer")
 	default:
 		talk.Schema = f.Schema.Schema

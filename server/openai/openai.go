@@ -211,8 +211,9 @@ const (
 	maxTops = 1 << 20
 	// MaxSalt is the limit of a cache_salt in bytes.
 	MaxSalt = 128
-	maxID   = 256 // bytes of a request_id
-	maxRank = 100 // limit of a priority, and its negative too, as in extra_keys
+	// MaxPriority is the limit of a priority, and its negative too, as in extra_keys.
+	MaxPriority = 100
+	maxID       = 256 // bytes of a request_id
 )
 
 // Choose returns the adapter that a request names as its model, and sets s to its name for the answer. Without
@@ -262,8 +263,8 @@ func (c *sampling) params(m Model, s *generation.Served, w *whole, p generation.
 		return p, Refuse("stream_options", "is for stream: true")
 	case w.StreamOptions != nil && w.StreamOptions.Obfuscation:
 		return p, Refuse("stream_options.include_obfuscation", "is not supported; remove it")
-	case w.Priority < -maxRank || w.Priority > maxRank:
-		return p, Refuse("priority", "is %d, want -%d to %d; a lower one comes first", w.Priority, maxRank, maxRank)
+	case w.Priority < -MaxPriority || w.Priority > MaxPriority:
+		return p, Refuse("priority", "is %d, want -%d to %d; a lower one comes first", w.Priority, MaxPriority, MaxPriority)
 	case w.CacheSalt != nil && (*w.CacheSalt == "" || len(*w.CacheSalt) > MaxSalt):
 		return p, Refuse("cache_salt", "has %d bytes, want 1 to %d", len(*w.CacheSalt), MaxSalt)
 	case len(w.RequestID) > maxID:

@@ -23,7 +23,7 @@ func Tokenize(ctx context.Context, m Model, body []byte) ([]byte, error) {
 		AddSpecial *bool  `json:"add_special_tokens"`
 	}
 	c := &chat{model: m, served: m.Served()}
-	into, chats := any(&text), present(which.Messages)
+	into, chats := any(&text), Present(which.Messages)
 	if chats {
 		into = &c.chatRequest
 	}
