@@ -260,13 +260,20 @@ func (l *Service) lock(what string) (unlock func(), err error) {
 }
 
 // apart makes a change on its own goroutine, in case it hangs. It returns when the change has ended, or when
-// ctx ends; the change then continues.
+// ctx ends; the change then continues. A panic becomes an error: a defect must not end the server.
 func (l *Service) apart(ctx context.Context, unlock func(), change func() error) error {
 	done := make(chan error, 1)
 	go func() {
-		err := l.guarded(change)
-		unlock()
-		done <- err
+		var err error
+		defer func() {
+			if p := recover(); p != nil {
+				l.cfg.Log.Error().Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("a change of weights panicked")
+				err = fmt.Errorf("the weights were not changed: %v", p)
+			}
+			unlock()
+			done <- err
+		}()
+		err = change()
 	}()
 	select {
 	case err := <-done:
@@ -274,17 +281,6 @@ func (l *Service) apart(ctx context.Context, unlock func(), change func() error)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// guarded makes a change, and turns a panic into an error: a defect must not end the server.
-func (l *Service) guarded(change func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			l.cfg.Log.Error().Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("a change of weights panicked")
-			err = fmt.Errorf("the weights were not changed: %v", p)
-		}
-	}()
-	return change()
 }
 
 // recordHang records that the first step of the weights that are being loaded is stuck.
