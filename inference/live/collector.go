@@ -27,7 +27,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	v, release := c.service.use()
 	defer release()
 	gauge(out, "model_info", "Always 1; the labels describe the model.",
-		label{"model": v.Name(), "architecture": v.Info.Architecture, "format": v.Info.Format, "device": v.Info.Device}, 1)
+		prometheus.Labels{"model": v.Name(), "architecture": v.Info.Architecture, "format": v.Info.Format, "device": v.Info.Device}, 1)
 	v.latency.collect(out)
 	if v.Remote != nil {
 		collectRemote(v.Remote, out)
@@ -46,11 +46,8 @@ func counters(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "agentd_" + name, Help: help}, labels)
 }
 
-// label are the labels of one metric.
-type label = prometheus.Labels
-
 // gauge exports one number.
-func gauge(out chan<- prometheus.Metric, name, help string, labels label, value float64) {
+func gauge(out chan<- prometheus.Metric, name, help string, labels prometheus.Labels, value float64) {
 	out <- prometheus.MustNewConstMetric(prometheus.NewDesc("agentd_"+name, help, nil, labels), prometheus.GaugeValue, value)
 }
 
@@ -74,10 +71,10 @@ func (v *modelVersion) collectEmbedded(out chan<- prometheus.Metric) {
 		labels := []string{strconv.Itoa(i), contexts[i].Device}
 		contextMetrics.collect(out, &contexts[i].Stats, labels...)
 		gauge(out, "context_up", "1 if the context gets work. 0 while its steps keep failing or one does not end, and for good when its device is lost.",
-			label{"context": labels[0], "device": labels[1]}, bit(contexts[i].Up))
+			prometheus.Labels{"context": labels[0], "device": labels[1]}, bit(contexts[i].Up))
 	}
 	for _, p := range v.Engine.Placement() {
-		on := label{"device": p.Device}
+		on := prometheus.Labels{"device": p.Device}
 		gauge(out, "device_layers", "Layers of all models on the device.", on, float64(p.Layers))
 		gauge(out, "device_weights_bytes", "Weights of all models on the device.", on, float64(p.Weights))
 		gauge(out, "device_kv_cache_bytes", "KV caches and recurrent states of all contexts on the device.", on, float64(p.Memory))
@@ -85,7 +82,7 @@ func (v *modelVersion) collectEmbedded(out chan<- prometheus.Metric) {
 	}
 	// As vLLM has it.
 	gauge(out, "cache_config_info", "Always 1; the labels are the size of the KV cache for endpoint pickers: blocks, and tokens of a block.",
-		label{"block_size": strconv.Itoa(infoBlock), "num_gpu_blocks": strconv.Itoa(v.Info.Contexts * v.Info.ContextLength / infoBlock)}, 1)
+		prometheus.Labels{"block_size": strconv.Itoa(infoBlock), "num_gpu_blocks": strconv.Itoa(v.Info.Contexts * v.Info.ContextLength / infoBlock)}, 1)
 }
 
 // collectRemote exports the statistics of each engine at a URL, and the totals.
@@ -104,7 +101,7 @@ func collectRemote(e *remote.Engine, out chan<- prometheus.Metric) {
 func (v *modelVersion) collectWeights(out chan<- prometheus.Metric) {
 	version := func(adapter, version string) {
 		gauge(out, "weights_info", "Always 1; the labels are the version of the model, and of each adapter by name. The version of a large model appears once it was asked for.",
-			label{"adapter": adapter, "version": version}, 1)
+			prometheus.Labels{"adapter": adapter, "version": version}, 1)
 	}
 	if v.Weights != nil {
 		gauge(out, "weights_overwritten", "1 if the served model file was overwritten in place. No version names what computes then.", nil, bit(v.Weights.Overwritten() != ""))
@@ -149,9 +146,9 @@ func metricsOf[T any](prefix, tag string, labels ...string) (list metrics) {
 		if strings.HasSuffix(name, "_total") {
 			m.kind = prometheus.CounterValue
 		}
-		var fixed label
+		var fixed prometheus.Labels
 		if part := f.Tag.Get("label"); part != "" {
-			fixed = label{"part": part}
+			fixed = prometheus.Labels{"part": part}
 		}
 		m.desc = prometheus.NewDesc(prefix+name, f.Tag.Get("help"), labels, fixed)
 		list = append(list, m)
