@@ -85,26 +85,12 @@ func (e *Engine) RemoveAdapter(id core.AdapterID) error {
 	defer e.calls.Done()
 	e.mu.Lock()
 	removed, ok := e.adapters[id]
+	delete(e.adapters, id)
+	e.mu.Unlock()
 	if !ok {
-		e.mu.Unlock()
 		return fmt.Errorf("%w: %d", errNoAdapter, id)
 	}
-	delete(e.adapters, id)
-	answers := make([]chan error, len(e.workers))
-	for i, w := range e.workers {
-		answers[i] = make(chan error, 1)
-		w.send(command{kind: dropAdapter, adapter: id, answer: answers[i]})
-	}
-	e.mu.Unlock()
-	var errs []error
-	for i, w := range e.workers {
-		select {
-		case err := <-answers[i]:
-			errs = append(errs, err)
-		case <-w.done: // the context was closed
-		}
-	}
-	return errors.Join(append(errs, removed.free())...)
+	return errors.Join(e.ask(command{kind: dropAdapter, adapter: id}, nil), removed.free())
 }
 
 // adapterOf returns an adapter of a worker's model.

@@ -2,7 +2,8 @@ package scheduler
 
 import "errors"
 
-var errRuns = errors.New("requests run")
+// errLeft: prefixes are left, of requests that run or in a context that has not answered.
+var errLeft = errors.New("prefixes are left")
 
 // ClearCache frees all cached prefixes. It waits for the contexts until done is closed. all is false if requests run,
 // whose prefixes stay, or a context did not answer in time. The error is ErrClosed.
@@ -11,27 +12,31 @@ func (e *Engine) ClearCache(done <-chan struct{}) (all bool, err error) {
 		return false, err
 	}
 	defer e.calls.Done()
-	answers := make([]chan error, len(e.workers))
+	return e.ask(command{kind: clearPrefixes}, done) == nil, nil
+}
+
+// ask sends a command to all workers, and joins their answers. When done is closed, it returns errLeft at once.
+func (e *Engine) ask(c command, done <-chan struct{}) error {
+	answers, errs := make([]chan error, len(e.workers)), make([]error, len(e.workers))
 	e.mu.Lock()
 	for i, w := range e.workers {
 		answers[i] = make(chan error, 1)
-		w.send(command{kind: clearPrefixes, answer: answers[i]})
+		c.answer = answers[i]
+		w.send(c)
 	}
 	e.mu.Unlock()
-	all = true
 	for i, w := range e.workers {
 		select {
-		case err := <-answers[i]:
-			all = all && err == nil
+		case errs[i] = <-answers[i]:
 		case <-w.done: // the context was closed
 		case <-done:
-			return false, nil
+			return errLeft
 		}
 	}
-	return all, nil
+	return errors.Join(errs...)
 }
 
-// clearCache frees the cached prefixes of a worker. The error is errRuns if requests run, whose prefixes stay.
+// clearCache frees the cached prefixes of a worker. The error is errLeft if requests run, whose prefixes stay.
 func (w *worker) clearCache() error {
 	w.core.ClearCache()
 	w.engine.mu.Lock()
@@ -40,7 +45,7 @@ func (w *worker) clearCache() error {
 		w.prefixes.clear()
 	}
 	if len(w.requests) > 0 {
-		return errRuns
+		return errLeft
 	}
 	return nil
 }
