@@ -214,10 +214,7 @@ func (w *worker) cancel(r *request) {
 		w.queue = slices.Delete(w.queue, i, i+1)
 		w.counters.cancelled++
 	} else if w.requests[r.id] == r {
-		if r.tree != nil {
-			w.trees.cancel(w.core, r)
-		}
-		w.core.Cancel(r.id)
+		w.core.Cancel(r.id) // finish cancels the other branches of a search
 	} else {
 		return
 	}
