@@ -16,9 +16,7 @@ import (
 // Admission holds queue places for the completions of one API request. Its methods are safe for concurrent use.
 type Admission struct {
 	engine *Engine
-
-	mu    sync.Mutex
-	holds int // places
+	holds  int // places; Engine.mu guards it
 }
 
 // Admit reserves places for all completions of an API request. The error is a
@@ -40,21 +38,16 @@ func (e *Engine) Admit(completions int) (*Admission, error) {
 
 // Keep gives back all places but n. Each request gives its own back when it ends.
 func (a *Admission) Keep(n int) {
-	a.mu.Lock()
-	given := a.holds - max(0, n)
-	a.mu.Unlock()
-	a.give(given)
+	a.engine.mu.Lock()
+	defer a.engine.mu.Unlock()
+	a.give(a.holds - max(0, n))
 }
 
-// give gives n places back, or all if there are fewer.
+// give gives n places back, or all if there are fewer. Engine.mu is held.
 func (a *Admission) give(n int) {
-	a.mu.Lock()
 	n = max(0, min(n, a.holds))
 	a.holds -= n
-	a.mu.Unlock()
-	a.engine.mu.Lock()
 	a.engine.totals.Admitted -= n
-	a.engine.mu.Unlock()
 }
 
 // Release gives back all places. A second call does nothing.
@@ -67,8 +60,7 @@ func (a *Admission) GenerateAll(ctx context.Context, requests []generation.Reque
 	for i := range requests {
 		all.Go(func() {
 			result, err := a.engine.guarded(ctx, &requests[i])
-			a.engine.ended(&requests[i], err)
-			a.give(requests[i].N)
+			a.ended(&requests[i], err)
 			if err != nil {
 				done(i, nil, err)
 				return
@@ -79,10 +71,12 @@ func (a *Admission) GenerateAll(ctx context.Context, requests []generation.Reque
 	all.Wait()
 }
 
-// ended counts a request that ended, with an error or not.
-func (e *Engine) ended(r *generation.Request, err error) {
+// ended counts a request that ended, with an error or not, and gives its places back.
+func (a *Admission) ended(r *generation.Request, err error) {
+	e := a.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	a.give(r.N)
 	switch {
 	case err == nil:
 		e.totals.Finished += uint64(r.N)
