@@ -132,7 +132,7 @@ func (e *Engine) listAdaptersOf(ctx context.Context, r *replica, id identity) er
 			loraEntry
 			Path string `json:"path"`
 		}
-		err := e.getJSON(ctx, r, "/lora-adapters", &entries)
+		err := e.readJSON(ctx, r, "/lora-adapters", nil, &entries)
 		if status := (*StatusError)(nil); err != nil && !errors.As(err, &status) { // an older one has no such path
 			return err
 		}
@@ -171,7 +171,7 @@ func (e *Engine) models(ctx context.Context, r *replica) ([]listedModel, error) 
 	var list struct {
 		Data []listedModel `json:"data"`
 	}
-	err := e.getJSON(ctx, r, "/v1/models", &list)
+	err := e.readJSON(ctx, r, "/v1/models", nil, &list)
 	return list.Data, err
 }
 

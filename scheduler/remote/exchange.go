@@ -59,11 +59,6 @@ type sent struct {
 	received     func() // called for each part of the answer; may be nil
 }
 
-// get returns the small answer to a GET.
-func (e *Engine) get(ctx context.Context, r *replica, path string) ([]byte, error) {
-	return e.small(ctx, r, sent{client: e.client, method: http.MethodGet, path: path}, e.limits.describe)
-}
-
 // small makes a request with a small answer and a timeout. The error is an *errUnreachable without a complete answer.
 func (e *Engine) small(ctx context.Context, r *replica, s sent, within time.Duration) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, &silence{within})

@@ -105,13 +105,13 @@ func (e *Engine) describe(ctx context.Context, r *replica) (id identity, err err
 				Context int `json:"n_ctx"` // of a slot
 			} `json:"default_generation_settings"`
 		}
-		if err := e.getJSON(ctx, r, "/props", &props); err != nil {
+		if err := e.readJSON(ctx, r, "/props", nil, &props); err != nil {
 			return id, err
 		}
 		id.slots, id.context = max(props.Slots, 0), max(props.Settings.Context, 0)
 	case APISGLang:
 		var status *StatusError // 405 of SGLang
-		if _, err := e.get(ctx, r, "/generate"); errors.As(err, &status) && status.Status == http.StatusNotFound {
+		if err := e.readJSON(ctx, r, "/generate", nil, new(any)); errors.As(err, &status) && status.Status == http.StatusNotFound {
 			return id, errors.New("it has no /generate, so it is not SGLang; name its own API as engine_api, or auto")
 		}
 		if id.seeded, err = e.seeded(ctx, r); err != nil {
@@ -140,7 +140,7 @@ func (e *Engine) seeded(ctx context.Context, r *replica) (bool, error) {
 	}
 	var status *StatusError
 	for _, path := range []string{"/server_info", "/get_server_info"} { // the second of older ones
-		err := e.getJSON(ctx, r, path, &info)
+		err := e.readJSON(ctx, r, path, nil, &info)
 		if !errors.As(err, &status) {
 			return info.Deterministic, err
 		}
@@ -159,7 +159,7 @@ func (e *Engine) detect(ctx context.Context, r *replica) (api string, agentd boo
 		{"/v1/info", "agent_id", APIVLLM},
 	} {
 		var answer map[string]json.RawMessage
-		err := e.getJSON(ctx, r, known.path, &answer)
+		err := e.readJSON(ctx, r, known.path, nil, &answer)
 		if err != nil && temporary(err) || refusesKey(err) {
 			return "", false, err
 		}
@@ -170,12 +170,21 @@ func (e *Engine) detect(ctx context.Context, r *replica) (api string, agentd boo
 	return "", false, fmt.Errorf("no known API; name one of %s as engine_api, and the engine's own address as engine, such as http://127.0.0.1:8000", strings.Join(APIs[1:], ", "))
 }
 
-func (e *Engine) getJSON(ctx context.Context, r *replica, path string, into any) error {
-	text, err := e.get(ctx, r, path)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+// readJSON reads the answer to a GET, or with a question, to a POST of it.
+func (e *Engine) readJSON(ctx context.Context, r *replica, path string, question, into any) (err error) {
+	s := sent{client: e.client, method: http.MethodGet, path: path}
+	if question != nil {
+		s.method = http.MethodPost
+		s.body, err = json.Marshal(question)
 	}
-	if err := json.Unmarshal(text, into); err != nil {
+	var text []byte
+	if err == nil {
+		text, err = e.small(ctx, r, s, e.limits.describe)
+	}
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
@@ -241,20 +250,11 @@ func (e *Engine) compare(ctx context.Context, r *replica, id identity, text stri
 	if id.api == APILlamaServer {
 		question = map[string]any{"content": text, "add_special": false, "parse_special": false}
 	}
-	body, err := json.Marshal(question)
-	if err != nil {
-		return err
-	}
-	const path = "/tokenize"
-	answer, err := e.small(ctx, r, sent{client: e.client, method: http.MethodPost, path: path, body: body}, e.limits.describe)
 	var theirs struct {
 		Tokens []generation.Token `json:"tokens"`
 	}
-	if err == nil {
-		err = json.Unmarshal(answer, &theirs)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	if err := e.readJSON(ctx, r, "/tokenize", question, &theirs); err != nil {
+		return err
 	}
 	if !slices.Equal(ours, theirs.Tokens) {
 		return &MismatchError{id.served, e.model.Name(), text, ours, theirs.Tokens}

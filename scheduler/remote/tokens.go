@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -103,18 +102,10 @@ func (t *tokenTexts) of(ctx context.Context, ids []generation.Token) (string, er
 	if t.id.api == APISGLang {
 		question["skip_special_tokens"] = false
 	}
-	body, err := json.Marshal(question)
-	if err != nil {
-		return "", err
-	}
 	const path = "/detokenize"
-	answer, err := t.engine.small(ctx, t.replica, sent{client: t.engine.client, method: http.MethodPost, path: path, body: body}, t.engine.limits.describe)
 	var said struct{ Prompt, Content, Text *string } // by vLLM, llama-server, SGLang
-	if err == nil {
-		err = json.Unmarshal(answer, &said)
-	}
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", path, err)
+	if err := t.engine.readJSON(ctx, t.replica, path, question, &said); err != nil {
+		return "", err
 	}
 	for _, text := range []*string{said.Prompt, said.Content, said.Text} {
 		if text != nil {
