@@ -140,16 +140,14 @@ func readAll(from io.Reader, start, most int64, share *budget.Share) ([]byte, er
 
 // bodyError returns this package's error for an error of reading or decompressing a body.
 func bodyError(err error, wire io.Reader) error {
-	var tooLarge *http.MaxBytesError
-	var corrupt flate.CorruptInputError
 	switch {
 	case errors.Is(err, budget.ErrFull), errors.As(err, new(*budget.TooLargeError)):
 		return err
-	case errors.As(err, &tooLarge):
+	case errors.As(err, new(*http.MaxBytesError)):
 		return ErrTooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return ErrSlow
-	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.As(err, &corrupt):
+	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.As(err, new(flate.CorruptInputError)):
 		return ErrNotGzip
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		// Either the gzip stream ends early in a complete body, or the body itself ends early.
@@ -157,9 +155,7 @@ func bodyError(err error, wire io.Reader) error {
 			return ErrNotGzip
 		}
 		return fmt.Errorf("%w: it ends before its declared end", ErrBroken)
-	}
-	// Errors of a connection have a type; errors in the chunks of a body have none.
-	if failure := net.Error(nil); errors.As(err, &failure) {
+	case errors.As(err, new(net.Error)): // of a connection; errors in the chunks of a body have no type
 		return fmt.Errorf("%w: %w", ErrGone, err)
 	}
 	return fmt.Errorf("%w: %w", ErrBroken, err)
