@@ -60,7 +60,7 @@ func Open(ctx context.Context, version string, log zerolog.Logger) (*Tracer, err
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn().Err(err).Msg("OpenTelemetry") }))
 	otel.SetLogger(funcr.New(func(_, text string) { log.Warn().Str("reason", text).Msg("OpenTelemetry") }, funcr.Options{}))
 	var options []otlptracehttp.Option
-	if text, _ := endpoint(); text == "" {
+	if text, _ := first("ENDPOINT"); text == "" {
 		options = append(options, otlptracehttp.WithEndpointURL(standardEndpoint))
 	}
 	to, err := otlptracehttp.New(ctx, options...)

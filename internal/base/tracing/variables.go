@@ -24,13 +24,10 @@ const (
 // variables apply too: for the exporter (OTEL_EXPORTER_OTLP_*), the sampler (OTEL_TRACES_SAMPLER), the queue
 // (OTEL_BSP_*), limits of spans and the resource.
 func Enabled() bool {
-	to, _ := endpoint()
+	to, _ := first("ENDPOINT")
 	exporter := strings.ToLower(os.Getenv("OTEL_TRACES_EXPORTER"))
 	return !strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") && exporter != "none" && (to != "" || exporter == "otlp")
 }
-
-// endpoint returns the URL of the collector and the variable with it, "" without one.
-func endpoint() (text, variable string) { return first("ENDPOINT") }
 
 // first returns a setting of the exporter and its variable: that for traces, without it that for all signals.
 func first(name string) (text, variable string) {
@@ -56,7 +53,7 @@ func check() error {
 }
 
 func checkEndpoint() error {
-	text, variable := endpoint()
+	text, variable := first("ENDPOINT")
 	if text == "" {
 		return nil
 	}
