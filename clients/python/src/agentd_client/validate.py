@@ -244,10 +244,6 @@ def _log(value: Any, path: Path) -> CoachingLog:
     return made
 
 
-def _flag(value: Any, path: Path) -> bool:
-    return _typed(value, bool, path)
-
-
 def _kind(value: Any, path: Path) -> str:
     kind = _typed(value, str, path)
     if kind not in ("failure", "suboptimal", "format"):
@@ -261,7 +257,7 @@ def info(body: bytes) -> Info:
     made = Info(
         agent_id=f.nonempty("agent_id"),
         agent_version=f.nonempty("agent_version"),
-        capabilities={name: _flag(value, ("capabilities", name)) for name, value in capabilities.items()},
+        capabilities={name: _typed(value, bool, ("capabilities", name)) for name, value in capabilities.items()},
         protocol_version=f.take("protocol_version", str, "2.0"),
         specialized_coaching=tuple(f.each("specialized_coaching", _kind)),
         coaching_resume=f.take("coaching_resume", bool, False),
