@@ -35,9 +35,7 @@ void flush_line() {
 void on_log(ggml_log_level level, const char * text, void *) noexcept {
     try {
         if (level != GGML_LOG_LEVEL_CONT) {
-            if (!pending.empty()) {
-                flush_line();
-            }
+            flush_line();
             pending_level = level;
         }
         pending += text;
@@ -58,9 +56,7 @@ void log_errors_reset() {
 }
 
 std::string log_errors() {
-    if (!pending.empty()) {
-        flush_line();
-    }
+    flush_line();
     return errors.empty() ? "no reason given" : errors;
 }
 
