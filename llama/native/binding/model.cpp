@@ -158,13 +158,8 @@ extern "C" bool agd_vocab_dump(const struct llama_vocab * vocab, char ** pieces,
 }
 
 extern "C" bool agd_has_gpu(void) {
-    for (size_t i = 0; i < ggml_backend_dev_count(); i++) {
-        const auto type = ggml_backend_dev_type(ggml_backend_dev_get(i));
-        if (type == GGML_BACKEND_DEVICE_TYPE_GPU || type == GGML_BACKEND_DEVICE_TYPE_IGPU) {
-            return true;
-        }
-    }
-    return false;
+    return ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_GPU) != nullptr ||
+           ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_IGPU) != nullptr;
 }
 
 extern "C" int32_t agd_tokenize(const struct llama_vocab * vocab, const char * text, int32_t len, llama_token * out,
