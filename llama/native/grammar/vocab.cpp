@@ -34,22 +34,19 @@ std::vector<token_text> texts_of(const llama_vocab * vocab) {
 vocab_index::vocab_index(const llama_vocab * vocab) : vocab_index(texts_of(vocab)) {}
 
 vocab_index::vocab_index(const std::vector<token_text> & tokens) {
-    const size_t n = tokens.size();
-    for (llama_token t = 0; t < static_cast<llama_token>(n); t++) {
+    for (llama_token t = 0; t < static_cast<llama_token>(tokens.size()); t++) {
         offsets.push_back(static_cast<uint32_t>(text.size()));
         text += tokens[t].text;
         is_eog.push_back(tokens[t].eog);
         special.push_back(tokens[t].special);
         if (tokens[t].eog) {
             eog_tokens.push_back(t);
+        } else if (!tokens[t].text.empty()) {
+            order.push_back(t);
+            longest = std::max(longest, tokens[t].text.size());
         }
     }
     offsets.push_back(static_cast<uint32_t>(text.size()));
-    for (llama_token t = 0; t < static_cast<llama_token>(n); t++) {
-        if (!is_eog[t] && !piece(t).empty()) {
-            order.push_back(t);
-        }
-    }
     std::sort(order.begin(), order.end(), [&](llama_token a, llama_token b) { return piece(a) < piece(b); });
     common.assign(order.size(), 0);
     for (size_t i = 1; i < order.size(); i++) {
@@ -65,14 +62,10 @@ vocab_index::vocab_index(const std::vector<token_text> & tokens) {
         }
         pairs.push_back(static_cast<uint32_t>(i));
     }
-    for (const llama_token t : order) {
-        longest = std::max(longest, piece(t).size());
-    }
     // ChatML ends every turn with one token. GPT-OSS has one for calls and one for replies, and llama.cpp takes any
     // of several for the end of a turn.
-    const bool only = std::count(is_eog.begin(), is_eog.end(), true) == 1;
-    for (llama_token t = 0; t < static_cast<llama_token>(n); t++) {
-        if (is_eog[t] && (only || piece(t) == "<|im_end|>")) {
+    for (const llama_token t : eog_tokens) {
+        if (eog_tokens.size() == 1 || piece(t) == "<|im_end|>") {
             turn_end = t;
         }
     }
