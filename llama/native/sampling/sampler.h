@@ -121,6 +121,5 @@ struct agd_sampler : agd::chooser {
     double listed_logprob(const float * logits, llama_token token) const;
     double add_pool(double odds);
     void   add_child(llama_token token, double odds);
-    void   add_pool_unchecked(double sum);
     void   list_heaviest(const float * logits, double share);
 };

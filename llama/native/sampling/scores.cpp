@@ -166,22 +166,17 @@ void agd_sampler::add_child(llama_token token, double odds) {
     }
 }
 
-// Makes children of all of pool, with weights that sum up to sum.
-void agd_sampler::add_pool_unchecked(double sum) {
-    for (const llama_token_data & c : pool) {
-        if (c.p > 0) {
-            children.push_back({ c.id, static_cast<float>(std::log(c.p / sum)) });
-        }
-    }
-}
-
 llama_token agd_sampler::list_children(const float * logits, double share) {
     children.clear();
     children_rest = 0;
     only          = nullptr;
     if (grammar && grammar_first(logits)) {
         weigh_all(truncated(false));
-        add_pool_unchecked(pool_sum);
+        for (const llama_token_data & c : pool) {
+            if (c.p > 0) {
+                children.push_back({ c.id, static_cast<float>(std::log(c.p / pool_sum)) });
+            }
+        }
     } else if (temperature_only()) {
         list_heaviest(logits, share);
     } else {
