@@ -77,7 +77,9 @@ def exchange(send: Send, policy: retry.Retry, *expect: int) -> Steps[Answer]:
             if wait is None:
                 raise failed(f"{send.method} {send.path}", got) from got
             if attempt == 3:
-                logging.getLogger(__name__).warning("%s: trying again for %g s", got or type(got).__name__, policy.total)
+                logging.getLogger(__name__).warning(
+                    "%s: trying again for %g s", got or type(got).__name__, policy.total
+                )
         else:
             assert got is not None
             if got.status in expect:
