@@ -109,10 +109,6 @@ def _error(value: Any, path: Path) -> AgentError:
     return made
 
 
-def _object(value: Any, path: Path) -> dict[str, Any]:
-    return _typed(value, dict, path)
-
-
 def candidate(value: Any, path: Path) -> Candidate:
     f = _Fields(value, path)
     output, error = f.left.pop("output", None), f.left.pop("error", None)
@@ -122,7 +118,7 @@ def candidate(value: Any, path: Path) -> Candidate:
         candidate_index=f.take("candidate_index", int),
         status=f.word("status", ("completed", "error")),
         memory=f.take("memory", dict),
-        internal_steps=f.each("internal_steps", _object),
+        internal_steps=f.each("internal_steps", lambda value, at: _typed(value, dict, at)),
         output=None if output is None else decision(output, (*path, "output")),
         error=None if error is None else _error(error, (*path, "error")),
     )
