@@ -100,7 +100,7 @@ func (e *Engine) validate(g *generation.Request) error {
 		return errors.New("scheduler: IgnoreEnd and StopRepeats exclude each other")
 	case g.Distinct != nil && (g.Temperature > 0 || g.Scores || g.ScoreFrom > 0 || g.IgnoreEnd || g.Stop != nil || g.Stream):
 		return errors.New("scheduler: Distinct excludes a Temperature above 0, Scores, ScoreFrom, IgnoreEnd, Stop and Stream")
-	case g.Choice != nil && (g.N != 1 || g.Distinct != nil || g.Temperature > 0 || g.Grammar != "" || g.Scores || g.ScoreFrom > 0 || g.IgnoreEnd || g.StopRepeats || g.Stop != nil || g.Stream):
+	case g.Choice != nil && (g.N != 1 || g.Distinct != nil || g.Temperature > 0 || g.Grammar != "" || g.Scores || g.ScoreFrom > 0 || g.IgnoreEnd || g.Least > 0 || g.StopRepeats || g.Stop != nil || g.Stream):
 		return errors.New("scheduler: Choice has one completion, and excludes what chooses tokens")
 	case g.Choice != nil && (len(g.Choice.Answers) == 0 || g.MaxTokens < g.Choice.MaxTokens()):
 		return fmt.Errorf("scheduler: Choice needs answers, and a MaxTokens of at least %d", g.Choice.MaxTokens())

@@ -176,6 +176,7 @@ func TestUnusableAnswersAreRefused(t *testing.T) {
 		},
 		"answer 0 begins with answer 1":  func(g *generation.Request) { g.Choice.Answers[1] = [][]llama.Token{g.Choice.Answers[0][0][:1]} },
 		"and excludes what chooses toke": func(g *generation.Request) { g.Grammar = "root ::= [a-z]+" },
+		"completion, and excludes what":  func(g *generation.Request) { g.Least = 1 },
 	} {
 		g := chosen(t, m, prompt, false, "yes", "no")
 		change(&g)
