@@ -51,12 +51,12 @@ func TestCompletionEqualsNaiveLoop(t *testing.T) {
 func TestNoCompletionEndsBeforeItsLeastTokens(t *testing.T) {
 	m, e := testModel(t, synth.Qwen3), newTestEngine(t, setup{})
 	g := sampled(tokenize(t, m, story), 20, 24, 7)
-	g.Sampling = generation.Sampling{Temperature: 3}
+	g.Sampling = generation.Sampling{Temperature: 0.7}
 	g.IgnoreEnd = true
 	endless := mustGenerate(t, e, g).Completions
 	g.IgnoreEnd, g.Least = false, 12
-	ended := 0
-	for i, c := range mustGenerate(t, e, g).Completions {
+	ended, want := 0, mustGenerate(t, e, g)
+	for i, c := range want.Completions {
 		if len(c.Tokens) < g.Least || !slices.Equal(c.Tokens[:g.Least], endless[i].Tokens[:g.Least]) {
 			t.Errorf("candidate %d: %v, without an end %v", i, c.Tokens, endless[i].Tokens)
 		}
@@ -66,6 +66,23 @@ func TestNoCompletionEndsBeforeItsLeastTokens(t *testing.T) {
 	}
 	if ended == 0 {
 		t.Error("none ends after its least tokens")
+	}
+	drafts := newTestEngine(t, setup{cfg: Config{Policy: Policy{DraftRows: 8}}})
+	for n := range g.Least + 2 { // tokens of which each goes on
+		paused := g
+		paused.Resume = &generation.Result{Completions: slices.Clone(want.Completions)}
+		for i := range paused.Resume.Completions {
+			c := &paused.Resume.Completions[i]
+			*c = generation.Completion{Tokens: c.Tokens[:min(n, len(c.Tokens))], Finish: generation.FinishPaused}
+		}
+		for i, c := range mustGenerate(t, drafts, paused).Completions {
+			if !slices.Equal(c.Tokens, want.Completions[i].Tokens) || c.Stop != want.Completions[i].Stop {
+				t.Errorf("candidate %d from %d tokens: %v, want %v", i, n, c.Tokens, want.Completions[i].Tokens)
+			}
+		}
+	}
+	if drafts.Stats().AcceptedTokens == 0 {
+		t.Error("no draft was accepted")
 	}
 	g.Grammar = `root ::= "a"`
 	if _, err := generate(t.Context(), e, g); err == nil || !strings.Contains(err.Error(), "exclude Grammar") {
