@@ -23,7 +23,6 @@ type ropes struct {
 // rope has the parameters of RoPE with their names in transformers.
 type rope struct {
 	Type      string   `json:"rope_type"`
-	OldType   string   `json:"type"`
 	Theta     float64  `json:"rope_theta"`
 	Partial   float64  `json:"partial_rotary_factor"`
 	Factor    float64  `json:"factor"`
