@@ -5,6 +5,7 @@
 #include "sampling/sampler.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -12,30 +13,21 @@
 
 namespace {
 
-std::vector<llama_token> suppressed_tokens(const llama_vocab * vocab, const agd_sampler_options & o,
-                                           const std::vector<llama_token> & named_by_grammar, bool ends) {
-    const int32_t     n = llama_vocab_n_tokens(vocab);
-    std::vector<bool> off(static_cast<size_t>(n));
+// The tokens that are never sampled, sorted; with ends also those that end a generation.
+std::vector<llama_token> suppressed_tokens(const agd_vocab_index & index, const agd_sampler_options & o,
+                                           std::vector<llama_token> admitted, bool ends) {
+    std::vector<llama_token> out(o.suppress, o.suppress + o.n_suppress);
     if (o.suppress_control) {
-        for (llama_token t = 0; t < n; t++) {
-            off[t] = llama_vocab_is_control(vocab, t) && !llama_vocab_is_eog(vocab, t);
-        }
-        for (llama_token t : named_by_grammar) {
-            off[t] = false;
-        }
-        for (size_t i = 0; i < o.n_allow; i++) {
-            off[o.allow[i]] = false;
-        }
+        admitted.insert(admitted.end(), o.allow, o.allow + o.n_allow);
+        std::sort(admitted.begin(), admitted.end());
+        std::set_difference(index.control.begin(), index.control.end(), admitted.begin(), admitted.end(),
+                            std::back_inserter(out));
     }
-    for (size_t i = 0; i < o.n_suppress; i++) {
-        off[o.suppress[i]] = true;
+    if (ends) {
+        out.insert(out.end(), index.ends.begin(), index.ends.end());
     }
-    std::vector<llama_token> out;
-    for (llama_token t = 0; t < n; t++) {
-        if (off[t] || (ends && llama_vocab_is_eog(vocab, t))) {
-            out.push_back(t);
-        }
-    }
+    std::sort(out.begin(), out.end());
+    out.erase(std::unique(out.begin(), out.end()), out.end());
     return out;
 }
 
@@ -65,9 +57,9 @@ extern "C" struct agd_sampler * agd_sampler_new(struct agd_vocab_index * index, 
             auto rules = agd::parse_grammar(vocab, opts.grammar, &named); // throws
             s->grammar = std::make_unique<agd::matcher>(std::move(rules), index->get());
         }
-        s->suppressed = suppressed_tokens(vocab, opts, named, opts.least > 0);
+        s->suppressed = suppressed_tokens(*index, opts, named, opts.least > 0);
         if (opts.least > 0) {
-            s->later = suppressed_tokens(vocab, opts, named, false);
+            s->later = suppressed_tokens(*index, opts, named, false);
         }
         if (opts.temperature > 0.0f) {
             s->chain = agd::make_chain(opts);

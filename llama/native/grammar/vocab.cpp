@@ -113,6 +113,13 @@ extern "C" struct agd_vocab_index * agd_vocab_index_new(const struct llama_vocab
     return agd::guard(nullptr, static_cast<agd_vocab_index *>(nullptr), [&] {
         auto * index = new agd_vocab_index;
         index->vocab = vocab;
+        for (llama_token t = 0; t < llama_vocab_n_tokens(vocab); t++) {
+            if (llama_vocab_is_eog(vocab, t)) {
+                index->ends.push_back(t);
+            } else if (llama_vocab_is_control(vocab, t)) {
+                index->control.push_back(t);
+            }
+        }
         return index;
     });
 }

@@ -93,6 +93,8 @@ template <typename F> bool vocab_index::any_longer(std::string_view text, F f) c
 // What all samplers of a model share.
 struct agd_vocab_index {
     const llama_vocab *                     vocab;
+    std::vector<llama_token>                ends;    // tokens that end a generation
+    std::vector<llama_token>                control; // other control tokens
     std::once_flag                          once;
     std::shared_ptr<const agd::vocab_index> index; // made for the first grammar
 
