@@ -15,6 +15,8 @@ import { textBox } from "./tree.js";
 import { outcomeOf } from "./words.js";
 import { begin, decision, isEmpty, restore } from "./work.js";
 
+const isOpen = (task) => task.state === "waiting" || task.state === "claimed";
+
 // Task shows a task. Options: me is the answer of /api/me, needName() resolves to the
 // person's name, back() leaves the task, next() opens the next one.
 export class Task {
@@ -71,7 +73,7 @@ export class Task {
     this.#drawEditor("");
   }
 
-  get #isOpen() { return this.#task.state === "waiting" || this.#task.state === "claimed"; }
+  get #isOpen() { return isOpen(this.#task); }
 
   #pointPicked(point) {
     if (this.composer) {
@@ -253,13 +255,14 @@ export class Task {
       return; // the page shows elsewhere that it is offline
     }
     if (this.#ended) return;
-    this.#detail.answer = next.answer;
+    this.#detail.answer ??= next.answer;
     this.update(next.task, true);
   }
 
   // update shows a newer summary of the task.
   update(next, force = false) {
-    if (!this.#detail) return;
+    // After this page has answered, what was read before that may still arrive.
+    if (!this.#detail || (!this.#work && isOpen(next))) return;
     const before = this.#task;
     this.#task = next;
     const shown = (t) => [t.state, t.claimed_by, t.agent_waiting, t.has_draft].join("|");

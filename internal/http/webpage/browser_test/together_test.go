@@ -212,6 +212,33 @@ func TestTaskThatIsLeftWhileTakenIsNotRenewed(t *testing.T) {
 	}
 }
 
+func TestListReadBeforeTheAnswerChangesNothing(t *testing.T) {
+	h := newHouse(t)
+	ended := h.coach("failure.json")
+	g := newPerson(t).open(h.url, desktop, high)
+	g.claim("Ann")
+	g.press("Reply")
+	g.until(`(() => {
+		const call = fetch;
+		window.fetch = async (...a) => {
+			const answer = await call(...a);
+			if (a[0].endsWith("?state=open")) await new Promise((go) => { window.go = go; });
+			return answer;
+		};
+		return true;
+	})()`)
+	g.write("What the agent should say", "I open the door")
+	g.until("!!window.go")
+	g.showsIn(".verdict", "Ready to send")
+	g.press("Send")
+	receive(t, ended)
+	g.showsIn(".workplace", "Corrected")
+	g.until(`(go(), !(window.go = null))`)
+	h.coach("failure.json")
+	g.until(`!!window.go`)
+	g.showsIn(".workplace", "Corrected")
+}
+
 func TestWithdrawnTaskIsShown(t *testing.T) {
 	h := newHouse(t)
 	h.coach("failure.json")
