@@ -16,6 +16,7 @@ import (
 	"agentd/inference/load"
 	"agentd/llama/synth"
 	"agentd/protocol"
+	"agentd/scheduler"
 
 	"github.com/rs/zerolog"
 )
@@ -185,6 +186,71 @@ func differences(want, got []protocol.AgentOutput) []string {
 	return list
 }
 
+// TestDefaultModelDecidesEquallyHoweverItIsComputed compares with decisions
+// that were taken one after the other. Their accuracy does not matter here, see household eval.
+func TestDefaultModelDecidesEquallyHoweverItIsComputed(t *testing.T) {
+	s := openDefault(t, load.Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: 1}}})
+	inputs := conversations(t, s)
+	want := inTurn(t, s, inputs)
+
+	compare := func(rule string, tolerated int, want []protocol.AgentOutput, decide func(t *testing.T) []protocol.AgentOutput) {
+		t.Run(rule, func(t *testing.T) {
+			list := differences(want, decide(t))
+			t.Logf("%d of %d decisions differ", len(list), len(want))
+			if len(list) > tolerated {
+				for _, d := range list {
+					t.Error(d)
+				}
+			}
+		})
+	}
+	compare("again, when all of it is in the cache", 0, want, func(t *testing.T) []protocol.AgentOutput {
+		return inTurn(t, s, inputs)
+	})
+	compare("when nothing is in the cache", tolerated/uncachedStride, want, func(t *testing.T) []protocol.AgentOutput {
+		return uncached(t, inputs)
+	})
+	compare("with draft tokens", tolerated, want, func(t *testing.T) []protocol.AgentOutput {
+		drafting := openDefault(t, load.Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: 1, DraftRows: 8}}})
+		outs := inTurn(t, drafting, inputs)
+		if s := drafting.Engine.Stats(); s.DraftTokens == 0 || s.AcceptedTokens < s.DraftTokens/4 {
+			t.Errorf("%d of %d draft tokens were accepted", s.AcceptedTokens, s.DraftTokens)
+		}
+		return outs
+	})
+	wide := openDefault(t, load.Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: width}}})
+	compare("sixteen at once", tolerated, want, func(t *testing.T) []protocol.AgentOutput {
+		return together(t, wide, inputs)
+	})
+	compare("sixteen at once, when all of it is in the cache", tolerated, want, func(t *testing.T) []protocol.AgentOutput {
+		return together(t, wide, inputs)
+	})
+	small := openDefault(t, load.Config{ContextLength: 4096, CacheRAM: 200, Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: width}}})
+	together(t, small, inputs)
+	compare("sixteen at once, when a part of it is in host memory", tolerated, want, func(t *testing.T) []protocol.AgentOutput {
+		before := small.Engine.Stats()
+		outs := together(t, small, inputs)
+		after := small.Engine.Stats()
+		if loaded, found := after.LoadedCells-before.LoadedCells, after.CachedTokens-before.CachedTokens; loaded < found/20 { // a tenth is usual; which prefixes are evicted depends on timing
+			t.Errorf("%d of the %d tokens that were found came from host memory", loaded, found)
+		}
+		return outs
+	})
+
+	invariant := openDefault(t, load.Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: width}, Isolate: true}})
+	some := inputs[:width] // nothing of them is cached
+	compare("each by itself, when sixteen ask at once", 0, inTurn(t, invariant, some), func(t *testing.T) []protocol.AgentOutput {
+		return together(t, invariant, some)
+	})
+
+	compare("sixteen at once, with a KV cache of 8 bits", toleratedIn8Bits, want, func(t *testing.T) []protocol.AgentOutput {
+		return together(t, openDefault(t, load.Config{KVType: "q8_0", Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: width}}}), inputs)
+	})
+	compare("sixteen at once, with weights of 8 bits", toleratedIn8Bits, want, func(t *testing.T) []protocol.AgentOutput {
+		return together(t, openDefault(t, load.Config{Path: quantized(t), Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: width}}}), inputs)
+	})
+}
+
 // quantized is the path of the weights in Q8_0.
 func quantized(t *testing.T) string {
 	t.Helper()
@@ -197,6 +263,21 @@ func quantized(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// uncached takes some of the decisions, each with a cache that is new.
+func uncached(t *testing.T, inputs []protocol.AgentInput) []protocol.AgentOutput {
+	t.Helper()
+	outs := make([]protocol.AgentOutput, len(inputs))
+	for i := 0; i < len(inputs); i += uncachedStride {
+		t.Run(fmt.Sprintf("decision %d", i), func(t *testing.T) {
+			outs[i] = decide(t, openDefault(t, load.Config{ContextLength: 4096, Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: 1}}}), inputs[i])
+			if found := cached(t, outs[i]); found != 0 {
+				t.Errorf("%d tokens were in the cache", found)
+			}
+		})
+	}
+	return outs
 }
 
 // cached is how many tokens of its prompt a decision found computed.

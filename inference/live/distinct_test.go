@@ -90,3 +90,41 @@ func TestDistinctCandidatesAreRefusedWhereTheyCannotBe(t *testing.T) {
 		}
 	}
 }
+
+// The cost of a search is counted in steps and rows, since a time is not a property of the code. Plain
+// samples of the same inputs are the measure: docs/decisions/distinct-candidates.md.
+func TestSearchNeedsAsManyRowsAsPlainSamples(t *testing.T) {
+	s := openDefault(t, load.Config{Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: width}}})
+	const (
+		plain, best, candidates = 0, 1, 8
+	)
+	var steps, rows [2]uint64
+	paths, outcomes := 0, 0
+	for i, in := range conversations(t, s)[:20] {
+		in.NumOutputs = candidates
+		decide(t, s, in) // the prompt is cached
+		for way, keys := range [...]string{plain: `{"inference_mode":false}`, best: `{"inference_mode":true,"candidates":{"distinct":true}}`} {
+			in.ExtraKeys = protocol.Raw(keys)
+			before := s.Engine.Stats()
+			outs, err := s.Decide(t.Context(), &protocol.AgentRequest{RequestID: fmt.Sprint(i), Inputs: []protocol.AgentInput{in}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			after := s.Engine.Stats()
+			steps[way] += after.Steps - before.Steps
+			rows[way] += after.Rows - before.Rows
+			for _, out := range outs {
+				var step branchTold
+				if len(out.InternalSteps) == 0 || json.Unmarshal(out.InternalSteps[0], &step) != nil || step.Elements.Generation.Candidate == nil {
+					continue
+				}
+				outcomes++
+				paths += step.Elements.Generation.Candidate.Paths
+			}
+		}
+	}
+	t.Logf("plain: %d steps of %d rows; most probable: %d steps of %d rows; %d decisions by %d token sequences", steps[plain], rows[plain], steps[best], rows[best], outcomes, paths)
+	if rows[best] > rows[plain]+rows[plain]/4 || steps[best] > 3*steps[plain] {
+		t.Errorf("%d steps of %d rows, plain samples take %d steps of %d rows", steps[best], rows[best], steps[plain], rows[plain])
+	}
+}

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -43,5 +44,23 @@ func TestReproducibleAnswersHaveTheSameBytesUnderLoad(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+func TestReproducibleIsolatesWithOtherAttention(t *testing.T) {
+	defer llama.SetSharedAttention(true)
+	s := openDefault(t, load.Config{CPUAttention: load.GGML, Reproducible: true, Scheduler: scheduler.Config{Policy: scheduler.Policy{MaxRunning: width}}})
+	if f := s.Info; !f.Isolates || f.Contexts != 1 || !strings.Contains(f.SameBytes(), "each input alone: llama.cpp's own attention") {
+		t.Errorf("%+v: %s", f, f.SameBytes())
+	}
+	inputs := conversations(t, s)[:12]
+	want := inTurn(t, s, inputs)
+	for i, got := range together(t, s, inputs) {
+		if text(got) != text(want[i]) {
+			t.Errorf("decision %d: %s alone, %s under load", i, text(want[i]), text(got))
+		}
+	}
+	if cached := s.Engine.Stats().CachedTokens; cached > 0 {
+		t.Errorf("%d tokens came from the cache", cached)
 	}
 }

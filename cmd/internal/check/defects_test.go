@@ -40,7 +40,6 @@ func finder(t *testing.T) map[string]string {
 // TestEachDefectIsFound at its level, by the rule that found it when all looked, or else by any. The race detector,
 // which takes ten times as long, sees every rule in TestRightServerPassesEveryRule.
 func TestEachDefectIsFound(t *testing.T) {
-	t.Parallel()
 	by := finder(t)
 	found, lines := map[string]int{}, []string(nil)
 	for _, d := range allDefects {
@@ -75,7 +74,6 @@ func TestEachDefectIsFound(t *testing.T) {
 
 // TestRightServersPass whatever they do in another way.
 func TestRightServersPass(t *testing.T) {
-	t.Parallel() // much of it waits
 	for _, v := range rightServers {
 		t.Run(v.name, func(t *testing.T) {
 			report, err := Run(t.Context(), Config{URL: v.start(t), Level: Should, Coaching: "auto"}, func(r *Result) {
