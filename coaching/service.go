@@ -64,7 +64,9 @@ func New(o Options) (*Service, error) {
 	if s.opts.Idle > 0 {
 		s.background.Go(s.sweepLoop)
 	}
-	s.watching.Go(func() { s.leases.Watch(s.base, s.running, func(id uuid.UUID) { s.seal(id) }) })
+	if _, shared := o.Store.(store.Shared); shared {
+		s.watching.Go(func() { s.leases.Watch(s.base, s.running, func(id uuid.UUID) { s.seal(id) }) })
+	}
 	return s, nil
 }
 

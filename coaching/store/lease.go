@@ -138,12 +138,9 @@ func (l *Lease) settle(ctx context.Context, request string, find func() (*Kept, 
 	return nil, err
 }
 
-// Watch renews the leases in a shared store until ctx ends. It calls closed for each of the
+// Watch renews the leases in the store, a shared one, until ctx ends. It calls closed for each of the
 // running sessions that another server closes.
 func (l *Leases) Watch(ctx context.Context, running func() []uuid.UUID, closed func(uuid.UUID)) {
-	if l.shared == nil {
-		return
-	}
 	tick := time.NewTicker(l.shared.LeaseTime() / renewals)
 	defer tick.Stop()
 	down := false
