@@ -64,16 +64,17 @@ vet: llama.cpp ## compile all packages, and go vet
 
 # Go vet has seen the tests. As many packages as there are processors are tested at once: with one more, the longest one,
 # cmd/agentd, waits for the others, and its databases answer too late. It begins first.
-TEST := -vet=off -timeout 30m -p $(shell nproc)
+TEST := -vet=off -timeout 30m
 # Fewer collections of garbage take less time. Programs that tests build need no tables for debuggers.
-# Tests that only compute, in one goroutine, would take up to ten times as long under the race detector.
+# Tests that only compute, in one goroutine, would take up to ten times as long under the race detector. Those of
+# cmd/internal/check mostly wait, so one package more is tested.
 computing = $(shell grep -rl '^//go:build !race' --include='*_test.go' . | sort)
 
 .PHONY: test
 test: vet native-test ## build llama.cpp, then the C++ tests, go vet and all tests, most under the race detector
 	@third_party/prereqs.sh chromium python3 postgres
-	GORACE="atexit_sleep_ms=10 $${GORACE:-}" GOGC=$${GOGC:-400} GOFLAGS="$$GOFLAGS -ldflags=-w" go test -race $(TEST) $(TESTFLAGS) ./cmd/agentd ./...
-	GOGC=$${GOGC:-400} go test $(TEST) -run "^($$(sed -nE 's/^func ((Test|Fuzz)\w+)\(.*/\1/p' $(computing) | paste -sd '|'))$$" $(TESTFLAGS) $(sort $(dir $(computing)))
+	GORACE="atexit_sleep_ms=10 $${GORACE:-}" GOGC=$${GOGC:-400} GOFLAGS="$$GOFLAGS -ldflags=-w" go test -race $(TEST) -p $(shell nproc) $(TESTFLAGS) ./cmd/agentd ./...
+	GOGC=$${GOGC:-400} go test $(TEST) -p $$(($(shell nproc) + 1)) -run "^($$(sed -nE 's/^func ((Test|Fuzz)\w+)\(.*/\1/p' $(computing) | paste -sd '|'))$$" $(TESTFLAGS) $(sort $(dir $(computing)))
 	@CACHED_ONLY=$${CACHED_ONLY-yes} third_party/test-device.sh
 
 .PHONY: test-device
