@@ -75,7 +75,7 @@ func TestCallsHaveTheirResultsInOrder(t *testing.T) {
 	_, err := Chat(t.Context(), m, "1", []byte(`{"messages": [{"role": "system", "content": "A"}, {"role": "developer", "content": [{"type": "text", "text": "B"}]},
 		{"role": "user", "content": "c"}, {"role": "user", "content": "d"},
 		{"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"x\": 1}"}},
-			{"id": "2", "type": "function", "function": {"name": "g", "arguments": ""}}, {"id": "3", "type": "function", "function": {"name": "h", "arguments": "3*7"}}]},
+			{"id": "2", "type": "function", "function": {"name": "g", "arguments": ""}}, {"id": "3", "type": "function", "function": {"name": "h", "arguments": "3*7"}}, {"id": "4", "type": "function", "function": {"name": "k", "arguments": "3"}}]},
 		{"role": "tool", "tool_call_id": "2", "content": "e"}, {"role": "tool", "tool_call_id": "1", "content": "f"},
 		{"role": "assistant", "content": "i"}, {"role": "assistant", "refusal": "j"}, {"role": "system", "content": "k"}, {"role": "assistant", "content": "l"}]}`), Stream{})
 	if err != nil {
@@ -83,8 +83,9 @@ func TestCallsHaveTheirResultsInOrder(t *testing.T) {
 	}
 	want := []format.ChatMessage{
 		{Text: "c"}, {Text: "d"},
-		{Model: true, Calls: []tools.Call{{Name: "f", Arguments: protocol.Raw(`{"x": 1}`)}, {Name: "g", Arguments: protocol.Raw("{}")}, {Name: "h", Arguments: protocol.Raw(`{"input":"3*7"}`)}}},
-		{Of: "f", Text: "f"}, {Of: "g", Text: "e"}, {Of: "h", Text: pending},
+		{Model: true, Calls: []tools.Call{{Name: "f", Arguments: protocol.Raw(`{"x": 1}`)}, {Name: "g", Arguments: protocol.Raw("{}")}, {Name: "h", Arguments: protocol.Raw(`{"input":"3*7"}`)},
+			{Name: "k", Arguments: protocol.Raw(`{"input":"3"}`)}}},
+		{Of: "f", Text: "f"}, {Of: "g", Text: "e"}, {Of: "h", Text: pending}, {Of: "k", Text: pending},
 		{Model: true, Text: "i"}, {Model: true, Text: "j"}, {System: true, Text: "k"}, {Model: true, Text: "l"},
 	}
 	if diff := cmp.Diff(want, m.talk.Messages); diff != "" || m.talk.System != "A\n\nB" {
