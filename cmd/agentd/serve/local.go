@@ -25,16 +25,16 @@ type Local struct {
 func StartLocal(ctx context.Context, c Config, stderr io.Writer) (*Local, error) {
 	c.HTTP.Host, c.HTTP.Port = "127.0.0.1", 0
 	d := New(&c, options.Origins{}, stderr)
-	m, err := d.Load(ctx)
-	if err != nil {
-		return nil, err
-	}
 	if err := d.startCoaching(ctx); err != nil {
-		return nil, errors.Join(err, m.Close())
+		return nil, err
 	}
 	listener, err := d.listen(ctx)
 	if err != nil {
-		return nil, errors.Join(err, d.stopCoaching(ctx), m.Close())
+		return nil, errors.Join(err, d.stopCoaching(ctx))
+	}
+	m, err := d.Load(ctx) // which needs the server: a model that hangs makes it unhealthy
+	if err != nil {
+		return nil, errors.Join(err, listener.Close(), d.stopCoaching(ctx))
 	}
 	l := &Local{URL: "http://" + listener.Addr().String(), Facts: m.Info(), daemon: d, model: m, served: make(chan error, 1)}
 	go func() { l.served <- d.server.Serve(listener) }()
