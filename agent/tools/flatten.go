@@ -240,9 +240,7 @@ func (f *flattener) result(others *tree.Value) *tree.Value {
 // objectType refuses types that exclude objects. Unknown names of types are ignored.
 func objectType(value *tree.Value, where string) error {
 	name, isName := value.Text()
-	name, _, _ = strings.Cut(name, "[") // list[T] is a list
-	_, known := typeNames[strings.ToLower(name)]
-	if !namesObject(value) && (known || !isName) {
+	if !namesObject(value) && (!isName || typeOf(name) != nil) {
 		return fmt.Errorf("%s.type must be object, not %s: a call's arguments are one", where, value.Raw())
 	}
 	return nil
@@ -254,7 +252,7 @@ func namesObject(value *tree.Value) bool {
 		return slices.ContainsFunc(slices.Collect(value.Elements()), namesObject)
 	}
 	name, _ := value.Text()
-	return typeNames[strings.ToLower(name)] == "object"
+	return typeNames[strings.ToLower(strings.TrimSpace(name))] == "object"
 }
 
 // refines refuses alternatives that declare parameters. The check applies other alternatives.

@@ -236,7 +236,9 @@ func translated(whole *tree.Value) *tree.Value {
 			out = append(out, typeOf(name)...)
 			continue
 		case m.Name == "type" && m.Kind == '[':
-			m.Value = typesOf(m.Value)
+			if m.Value = typesOf(m.Value); m.Value == nil {
+				continue
+			}
 		case is == schema.Schemas:
 			m.Value = translated(m.Value)
 		case is == schema.SchemasByName && m.Kind == '{':
@@ -266,17 +268,20 @@ func typeOf(name string) []tree.Member {
 	return out
 }
 
-// typesOf translates a list of names of types. Other lists are returned as they are.
+// typesOf translates a list of names of types. It is nil with an unknown name, which means any JSON value. Other lists
+// are returned as they are.
 func typesOf(list *tree.Value) *tree.Value {
 	var types []string
 	for e := range list.Elements() {
-		name, _ := e.Text()
-		name, _, _ = strings.Cut(name, "[")
-		typ, known := typeNames[strings.ToLower(strings.TrimSpace(name))]
-		if !known {
+		name, isName := e.Text()
+		if !isName {
 			return list
 		}
-		if !slices.Contains(types, typ) {
+		of := typeOf(name)
+		if of == nil {
+			return nil
+		}
+		if typ, _ := of[0].Text(); !slices.Contains(types, typ) {
 			types = append(types, typ)
 		}
 	}
