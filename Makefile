@@ -67,14 +67,14 @@ vet: llama.cpp ## compile all packages, and go vet
 TEST := -vet=off -timeout 30m
 # Fewer collections of garbage take less time. Programs that tests build need no tables for debuggers.
 # Tests that only compute, in one goroutine, would take up to ten times as long under the race detector. Those of
-# cmd/internal/check mostly wait, so one package more is tested.
+# cmd/internal/check take a minute, mostly of waiting: they begin first, and one package more is tested.
 computing = $(shell grep -rl '^//go:build !race' --include='*_test.go' . | sort)
 
 .PHONY: test
 test: vet native-test ## build llama.cpp, then the C++ tests, go vet and all tests, most under the race detector
 	@third_party/prereqs.sh chromium python3 postgres
 	GORACE="atexit_sleep_ms=10 $${GORACE:-}" GOGC=$${GOGC:-400} GOFLAGS="$$GOFLAGS -ldflags=-w" go test -race $(TEST) -p $(shell nproc) $(TESTFLAGS) ./cmd/agentd ./...
-	GOGC=$${GOGC:-400} go test $(TEST) -p $$(($(shell nproc) + 1)) -run "^($$(sed -nE 's/^func ((Test|Fuzz)\w+)\(.*/\1/p' $(computing) | paste -sd '|'))$$" $(TESTFLAGS) $(sort $(dir $(computing)))
+	GOGC=$${GOGC:-400} go test $(TEST) -p $$(($(shell nproc) + 1)) -run "^($$(sed -nE 's/^func ((Test|Fuzz)\w+)\(.*/\1/p' $(computing) | paste -sd '|'))$$" $(TESTFLAGS) ./cmd/internal/check $(sort $(dir $(computing)))
 	@CACHED_ONLY=$${CACHED_ONLY-yes} third_party/test-device.sh
 
 .PHONY: test-device
