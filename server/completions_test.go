@@ -27,7 +27,7 @@ type fakeChat struct {
 
 func (f *fakeChat) OpenAI() (openai.Model, func()) { return f, func() {} }
 func (f *fakeChat) Served() generation.Served {
-	return generation.Served{Name: "m", Window: 100, Longest: 10, Places: 9, Sampling: generation.Sampling{TopP: 1}}
+	return generation.Served{Name: "m", Window: 100, Size: 1, Longest: 10, Places: 9, Sampling: generation.Sampling{TopP: 1}}
 }
 func (f *fakeChat) Adapter(string) (generation.AdapterID, bool) {
 	return 0, false

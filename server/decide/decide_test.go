@@ -79,9 +79,11 @@ func TestAnswersHaveTheFormOfOpenAIsPackage(t *testing.T) {
 		"nothing probable": {isLit, `{"type":"refusal","name":null,"label_mass":0}`, []float64{0, 0}},
 	} {
 		m := &scripted{chances: c.chances}
-		body, err := Decisions(t.Context(), m, []byte(decisions(`"The hall."`, "["+c.question+"]")))
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+		const hints = `{"prompt_cache_key": "k", "prompt_cache_options": {"mode": "explicit"}, "safety_identifier": "s", `
+		asked := strings.Replace(decisions(`"The hall."`, "["+c.question+"]"), "{", hints, 1)
+		body, err := Decisions(t.Context(), m, []byte(asked))
+		if err != nil || m.list[0].Salt != "k" {
+			t.Fatalf("%s: %v, %+v", name, err, m.list)
 		}
 		var got struct {
 			Answers []struct {
@@ -184,7 +186,7 @@ func TestQuestionsThatCannotBeAskedAreNamed(t *testing.T) {
 		"a call without tools":       {decisions(`"a"`, choices(`{"value": {"type": "function_call", "name": "f", "arguments": "{}"}}, {"value": "a"}`)), "questions[1].choices[0].value", "there are no tools"},
 		"equal levels":               {decisions(`"a"`, "["+levels+"]"), "questions[0].levels", "are equal"},
 		"choices of a predicate":     {decisions(`"a"`, `[{"type": "predicate", "instructions": "x", "choices": [{"value": "a"}]}]`), "questions[0]", "choices are for a choice"},
-		"a cache of one's own":       {strings.Replace(decisions(`"a"`, "["+isLit+"]"), `{`, `{"prompt_cache_key": "x", `, 1), "prompt_cache_key", "share the prefix cache"},
+		"a long cache key":           {strings.Replace(decisions(`"a"`, "["+isLit+"]"), `{`, `{"prompt_cache_key": "`+strings.Repeat("x", 129)+`", `, 1), "prompt_cache_key", "has 129 bytes"},
 		"no orders":                  {strings.Replace(decisions(`"a"`, "["+isLit+"]"), `{`, `{"orders": 0, `, 1), "orders", "want 1 to 16"},
 		"an unknown model":           {strings.Replace(decisions(`"a"`, "["+isLit+"]"), `"m"`, `"other"`, 1), "model", "careful"},
 	} {

@@ -77,8 +77,8 @@ func Decisions(ctx context.Context, m Model, body []byte) ([]byte, error) {
 	if c.params.Adapter, err = openai.Choose(m, &c.served, r.Model); err != nil {
 		return nil, err
 	}
-	if r.CacheKey != "" {
-		return nil, openai.Refuse("prompt_cache_key", "is not supported: all requests share the prefix cache; remove it")
+	if c.params.Salt = r.CacheKey; len(r.CacheKey) > openai.MaxSalt {
+		return nil, openai.Refuse("prompt_cache_key", "has %d bytes, at most %d are allowed", len(r.CacheKey), openai.MaxSalt)
 	}
 	chat, err := r.chat(ctx)
 	if err != nil {

@@ -102,9 +102,8 @@ func TestBoundsAreTheLastValuesThatAreAccepted(t *testing.T) {
 		{"completion chat generate, outside", "priority", []string{`"priority": 100`, `"priority": -100`}, []string{`"priority": 101`, `"priority": -101`}},
 		{"completion chat generate, outside", "cache_salt", []string{`"cache_salt": "a"`, `"cache_salt": ` + long(128)}, []string{`"cache_salt": ""`, `"cache_salt": ` + long(129)}},
 		{"completion chat generate, outside", "request_id", []string{`"request_id": ""`, `"request_id": ` + long(256)}, []string{`"request_id": ` + long(257)}},
-		{"completion generate", "logit_bias", []string{`"logit_bias": {}`, `"logit_bias": {"0": -100, "256": -101}`, biased(4096)}, []string{`"logit_bias": {"-1": -100}`, `"logit_bias": {"257": -100}`, biased(4097)}},
-		{"completion generate", "logit_bias.1", nil, []string{`"logit_bias": {"1": -99.9}`}},
-		{"chat", "logit_bias", []string{`"logit_bias": {}`}, []string{`"logit_bias": {"1": -100}`}},
+		{"completion chat generate", "logit_bias", []string{`"logit_bias": {}`, `"logit_bias": {"0": -100, "256": -101}`, biased(4096)}, []string{`"logit_bias": {"-1": -100}`, `"logit_bias": {"257": -100}`, biased(4097)}},
+		{"completion chat generate", "logit_bias.1", nil, []string{`"logit_bias": {"1": -99.9}`}},
 		{"completion generate", "logprobs", []string{`"logprobs": 0`, `"logprobs": 20, "max_tokens": 5`}, []string{`"logprobs": -1`, `"logprobs": 21`}},
 		{"completion generate", "prompt_logprobs", []string{`"prompt_logprobs": 0`, `"prompt_logprobs": 128`}, []string{`"prompt_logprobs": -1`, `"prompt_logprobs": 129`}},
 		{"generate, outside", "prompt_logprobs", []string{`"token_ids": ` + times(2048, "1") + `, "sampling_params": {"prompt_logprobs": 127}`}, []string{

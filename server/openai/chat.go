@@ -213,8 +213,6 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 			"remove it, or change enable_thinking of the server", *c.Template.Thinking, !*c.Template.Thinking)
 	case c.Structured.grammar() != "" && !slices.Contains([]string{"", "none", "on"}, c.served.Effort):
 		return nil, Refuse("structured_outputs", "has a choice or a grammar, which excludes the reasoning of this model; give json")
-	case len(c.LogitBias) > 0:
-		return nil, Refuse("logit_bias", "is not supported here; /v1/completions has it")
 	}
 	if err := c.prompt(ctx); err != nil {
 		return nil, err
@@ -225,6 +223,9 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 	p.Grammar, p.SuppressControl = cmp.Or(c.Structured.grammar(), c.request.Grammar), c.request.SuppressControl
 	if p.Stop != nil {
 		p.Stop.Visible = c.answers.SoFar
+	}
+	if p.Suppress, err = suppressed(c.LogitBias, &c.served); err != nil {
+		return nil, err
 	}
 	if err := c.stopAt(&p, &c.served); err != nil {
 		return nil, err

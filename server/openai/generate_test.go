@@ -193,7 +193,7 @@ func TestGenerateStreamsEachTokenOnce(t *testing.T) {
 
 func TestChatHasIDsAndLogprobs(t *testing.T) {
 	m := &scripted{text: "ok", top: []generation.Likely{{Token: 107, Logprob: -0.5}, {Token: 111, Logprob: -1}}}
-	got, err := Chat(t.Context(), m, "1", []byte(`{`+hello+`, "logprobs": true, "top_logprobs": 1, "return_token_ids": true, "cache_salt": "s", "skip_special_tokens": false}`), Stream{})
+	got, err := Chat(t.Context(), m, "1", []byte(`{`+hello+`, "logprobs": true, "top_logprobs": 1, "return_token_ids": true, "cache_salt": "s", "skip_special_tokens": false, "logit_bias": {"9": -100}}`), Stream{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestChatHasIDsAndLogprobs(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
-	if !m.request.Sample || m.request.Top != 1 || m.request.Salt != "s" {
+	if !m.request.Sample || m.request.Top != 1 || m.request.Salt != "s" || !slices.Equal(m.request.Suppress, []generation.Token{9}) {
 		t.Errorf("asked %+v", m.request)
 	}
 	got, err = Chat(t.Context(), m, "1", []byte(`{`+hello+`, "logprobs": true, "return_tokens_as_token_ids": true}`), Stream{})
