@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"math/big"
@@ -223,8 +224,8 @@ func (t *translator) keyword(whole *tree.Value, m tree.Member, draft int) (as st
 			return "", nil
 		}
 	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains":
-		// A maximum beyond all lengths is dropped; such a minimum becomes the largest length.
-		switch x := integer(value.Raw()); {
+		// A maximum beyond all lengths is dropped; such a minimum becomes the largest length. Gemini writes strings.
+		switch x := integer(protocol.Raw(cmp.Or(text, string(value.Raw())))); {
 		case x == nil || x.Sign() < 0:
 		case x.Cmp(big.NewInt(math.MaxInt32)) < 0:
 			return name, tree.Parse(protocol.Raw(x.String()))

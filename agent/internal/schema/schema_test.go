@@ -54,6 +54,7 @@ func TestGrammars(t *testing.T) {
 			"[1, 2, 3]\n[1, 2, 3, 3]", "[1, 2]\n[]\n[1, 2, 4]"},
 		{"short tuples", `{"type":"array","prefixItems":[{"const":1},{"const":2}]}`, "[]\n[1]\n[1, 2]", "[2]\n[1, 2, 3]"},
 		{"a list with a length", `{"type":"array","items":{"const":1},"minItems":1,"maxItems":3}`, "[1]\n[1, 1, 1]", "[]\n[1, 1, 1, 1]"},
+		{"counts that are strings", `{"type":"array","items":{"const":1},"minItems":"1","maxItems":"3"}`, "[1]\n[1, 1, 1]", "[]\n[1, 1, 1, 1]"},
 		{"pattern and length", `{"type":"string","pattern":"^[a-z]*$","minLength":2,"maxLength":3}`, "\"ab\"\n\"abc\"", "\"a\"\n\"abcd\"\n\"AB\""},
 		{"no string has pattern and length", `{"type":["string","object"],"pattern":"^.$","minLength":2}`, "{}", "\"a\"\n\"ab\""},
 		{"durations", `{"type":"string","format":"duration"}`, "\"P1W\"\n\"P1Y2M3D\"\n\"P2M\"\n\"P3DT4H\"\n\"PT5M6S\"\n\"PT7S\"", "\"P\"\n\"PT\"\n\"P1DT\"\n\"P1W2D\"\n\"PT1D\"\n\"P1H\""},
