@@ -10,8 +10,7 @@ import (
 
 // Running has the requests that can be aborted by an id. Its methods are safe for concurrent use.
 type Running struct {
-	mu   sync.Mutex
-	list map[*running]bool
+	list sync.Map // of *running
 }
 
 type running struct {
@@ -34,9 +33,8 @@ func (r *Running) Abort(ids []string) (aborted int) {
 	for _, id := range ids {
 		named[id] = true
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for one := range r.list {
+	for key := range r.list.Range {
+		one := key.(*running)
 		if len(ids) == 0 || slices.ContainsFunc(one.ids, func(id string) bool { return named[id] }) {
 			one.once.Do(func() { close(one.abort) })
 			aborted++
@@ -54,17 +52,8 @@ func begin(ctx context.Context, request *generation.Request, ids ...string) (end
 	one := &running{abort: make(chan struct{})}
 	one.ids = slices.DeleteFunc(ids, func(id string) bool { return id == "" })
 	request.Abort = one.abort
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.list == nil {
-		r.list = map[*running]bool{}
-	}
-	r.list[one] = true
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.list, one)
-	}
+	r.list.Store(one, nil)
+	return func() { r.list.Delete(one) }
 }
 
 // aborted reports whether Abort ended a request; a pause with mode=abort does not count.
