@@ -131,8 +131,9 @@ func (e *Engine) Healthy() bool { return slices.ContainsFunc(e.replicas, (*repli
 // Generate completes one prompt. The error is [generation.ErrClosed], a
 // [*generation.BusyError], ctx's, or the engine's.
 func (e *Engine) Generate(ctx context.Context, req *generation.Request) (generation.Result, error) {
-	ctx, cancel := e.within(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(context.Canceled)
+	defer context.AfterFunc(e.base, func() { cancel(generation.ErrClosed) })()
 	start := time.Now()
 	if len(req.Seeds) != req.N {
 		return generation.Result{}, fmt.Errorf("%d seeds for %d completions", len(req.Seeds), req.N)
@@ -252,16 +253,6 @@ func scores(logprobs []*float32) []generation.Score {
 		}
 	}
 	return list
-}
-
-// within returns ctx, cancelled also when the engine is closed.
-func (e *Engine) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(e.base, func() { cancel(generation.ErrClosed) })
-	return ctx, func() {
-		stop()
-		cancel(context.Canceled)
-	}
 }
 
 // ask makes as many calls as are needed for n completions, and joins their answers.
