@@ -89,8 +89,7 @@ func isSchema(parameters *tree.Value) bool {
 // isParameter reports whether a member named like a keyword can only be a parameter.
 func isParameter(m tree.Member) bool {
 	text, _ := m.Text()
-	_, typed := typeNames[strings.ToLower(text)]
-	return typed || schema.KindOf(m.Name) != schema.Schemas && m.Kind == '{' && describesParameter(m.Value)
+	return typeOf(text) != nil || schema.KindOf(m.Name) != schema.Schemas && m.Kind == '{' && describesParameter(m.Value)
 }
 
 // form is how certain it is that a member is a keyword and not a parameter.
@@ -105,7 +104,7 @@ const (
 func formOf(m tree.Member) form {
 	name, value, kind := m.Name, m.Value, m.Kind
 	text, _ := m.Text()
-	_, typed := typeNames[strings.ToLower(text)] // a parameter's type
+	typed := typeOf(text) != nil // a parameter's type
 	when := func(holds bool, then form) form {
 		if holds {
 			return then
