@@ -183,8 +183,5 @@ func (m *Model) Vocab() *Vocab { return m.vocab }
 // Info returns a description of the model, also after Free.
 func (m *Model) Info() ModelInfo { return m.info }
 
-// ChatTemplate returns the Jinja source of the model's chat template, "" if the file has none.
-func (m *Model) ChatTemplate() string { return m.template }
-
 // Path returns the path from which the model was loaded.
 func (m *Model) Path() string { return m.path }

@@ -137,7 +137,7 @@ func TestInfo(t *testing.T) {
 			if info.Embedding != 64 || info.ContextTrain != 32768 || info.Params == 0 || info.SizeBytes == 0 {
 				t.Errorf("shape of %+v", info)
 			}
-			if !info.ChatTemplate || m.ChatTemplate() == "" || info.Name == "" || info.Description != fmt.Sprintf("%s %s %s", tc.arch, sizeName(info.Params), info.FileType) {
+			if !info.ChatTemplate || m.template == "" || info.Name == "" || info.Description != fmt.Sprintf("%s %s %s", tc.arch, sizeName(info.Params), info.FileType) {
 				t.Errorf("texts of %+v", info)
 			}
 			if meta := m.Metadata(); meta["general.architecture"] != tc.arch || meta["tokenizer.ggml.model"] != "gpt2" {

@@ -59,7 +59,7 @@ func TestLlamaTemplatesThatDiffer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if test.template == "" {
-				test.template = newKit(t, synth.Llama, "").model.ChatTemplate()
+				test.template = newKit(t, synth.Llama, "").model.Metadata()["tokenizer.chat_template"]
 			}
 			got, err := format.Detect("llama", test.template)
 			if err != nil || got != test.want {

@@ -239,7 +239,7 @@ func TestCachedTellsSpecsApart(t *testing.T) {
 	if err != nil || first == second {
 		t.Errorf("%q and %q, %v", first, second, err)
 	}
-	if got := load(t, second).ChatTemplate(); got != spec.ChatTemplate {
+	if got := load(t, second).Metadata()["tokenizer.chat_template"]; got != spec.ChatTemplate {
 		t.Errorf("template %q", got)
 	}
 }
