@@ -224,9 +224,6 @@ func newChat(ctx context.Context, m Model, id string, body []byte) (*chat, error
 	if p.Stop != nil {
 		p.Stop.Visible = c.answers.SoFar
 	}
-	if p.Suppress, err = suppressed(c.LogitBias, &c.served); err != nil {
-		return nil, err
-	}
 	if err := c.stopAt(&p, &c.served); err != nil {
 		return nil, err
 	}

@@ -191,9 +191,6 @@ func (c *completion) read() error {
 	if c.PromptLogprobs != nil {
 		p.Top = max(p.Top, *c.PromptLogprobs)
 	}
-	if p.Suppress, err = suppressed(c.LogitBias, s); err != nil {
-		return err
-	}
 	prompts, err := c.prompts()
 	if err != nil {
 		return err

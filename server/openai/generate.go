@@ -167,9 +167,6 @@ func (g *generating) prepare() (err error) {
 	if err == nil {
 		err = c.fits(&p, "max_tokens", "token_ids", len(g.TokenIDs), s)
 	}
-	if err == nil {
-		p.Suppress, err = suppressed(c.LogitBias, s)
-	}
 	if c.Structured != nil {
 		p.Grammar = c.Structured.Grammar
 	}

@@ -286,6 +286,9 @@ func (c *sampling) params(m Model, s *generation.Served, w *whole, p generation.
 	if p.Adapter, err = Choose(m, s, w.Model); err != nil {
 		return p, err
 	}
+	if p.Suppress, err = suppressed(c.LogitBias, s); err != nil {
+		return p, err
+	}
 	seed := rand.Uint32() >> 1
 	if c.Seed != nil {
 		seed = uint32(*c.Seed) // any number is a seed
