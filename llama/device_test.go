@@ -152,16 +152,16 @@ func shorten(t *testing.T, c *Context) (rows [][]float32) {
 // evict fills the cache, gives its middle to other sequences, and computes the evicted tokens again.
 func evict(t *testing.T, c *Context) (rows [][]float32) {
 	for s := range SeqID(3) {
-		rows = append(rows, feed(t, c, s, countTo(60, int(s))))
+		rows = append(rows, feed(t, c, s, countTo(30, int(s))))
 	}
-	must(t, c.Memory().Remove(1, -1, -1), c.Memory().Remove(0, 40, -1))
-	rows = append(rows, feed(t, c, 3, countTo(50, 8)))
+	must(t, c.Memory().Remove(1, -1, -1), c.Memory().Remove(0, 20, -1))
+	rows = append(rows, feed(t, c, 3, countTo(25, 8)))
 	must(t, c.Memory().Remove(2, -1, -1))
-	rows = append(rows, feed(t, c, 1, countTo(60, 1)))
+	rows = append(rows, feed(t, c, 1, countTo(30, 1)))
 	if d := maxDiff(rows[1], rows[4]); d > sameOnDevice {
 		t.Errorf("computed again it differs by %g", d)
 	}
-	return append(rows, feed(t, c, 0, countTo(20, 9)))
+	return append(rows, feed(t, c, 0, countTo(10, 9)))
 }
 
 // restore preempts a sequence and loads its cells from host memory into other cells.
