@@ -21,9 +21,16 @@ func (c *Core) Verify() error {
 	busy := map[*node]int{}
 	states := map[state]int{}
 	compared := map[*node]*group{}
+	free := map[*sequence]bool{}
+	for _, s := range c.freeSeqs {
+		free[s] = true
+	}
 	for i := range c.seqs {
 		s := &c.seqs[i]
 		states[s.state]++
+		if free[s] != (s.state == seqFree) {
+			return fmt.Errorf("sequence %d: the free list differs from its state", i)
+		}
 		if err := c.verifySequence(s, compared); err != nil {
 			return fmt.Errorf("sequence %d: %w", i, err)
 		}
@@ -71,8 +78,8 @@ func (c *Core) verifySequence(s *sequence, compared map[*node]*group) error {
 		return fmt.Errorf("length %d, its path has %d", s.length, s.leaf.end())
 	case s.keptPrefix > 0:
 		return fmt.Errorf("the context still holds %d positions of its former tokens", s.keptPrefix)
-	case s.state == seqFree && (s.length > 0 || !slices.Contains(c.freeSeqs, s)):
-		return fmt.Errorf("free, but not empty or not in the free list")
+	case s.state == seqFree && s.length > 0:
+		return fmt.Errorf("free, but not empty")
 	case s.length > 0 && (!slices.Contains(s.leaf.ends, s) || !s.inContext):
 		return fmt.Errorf("not at the end of its path")
 	case s.state != seqRunning:
