@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 
 	"agentd/internal/http/transfer"
 
@@ -40,7 +41,7 @@ type Page struct{ files map[string]pageFile }
 type pageFile struct {
 	kind, tag string
 	body      []byte
-	gzipped   []byte
+	gzipped   func() []byte // made at the first call
 }
 
 // New reads the files of a page in a folder, which must have an index.html.
@@ -70,16 +71,18 @@ func (p *Page) read(files fs.FS, folder string) error {
 			return err
 		}
 		sum := sha256.Sum256(body)
-		var gzipped bytes.Buffer
-		z, err := gzip.NewWriterLevel(&gzipped, gzip.BestCompression)
-		if err != nil {
-			return err
-		}
-		_, _ = z.Write(body) // to a buffer, which takes all
-		_ = z.Close()
-		p.files[name] = pageFile{kind: kind, tag: `"` + hex.EncodeToString(sum[:8]) + `"`, body: body, gzipped: gzipped.Bytes()}
+		p.files[name] = pageFile{kind: kind, tag: `"` + hex.EncodeToString(sum[:8]) + `"`, body: body,
+			gzipped: sync.OnceValue(func() []byte { return gzipped(body) })}
 		return nil
 	})
+}
+
+func gzipped(body []byte) []byte {
+	var b bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // a known level
+	_, _ = z.Write(body)                                  // to a buffer, which takes all
+	_ = z.Close()
+	return b.Bytes()
 }
 
 const indexFile = "index.html"
@@ -107,8 +110,8 @@ func (p *Page) serve(g *gin.Context, name string) {
 		return
 	}
 	body := file.body
-	if transfer.AcceptsGzip(g.GetHeader("Accept-Encoding")) && len(file.gzipped) < len(body) {
-		body = file.gzipped
+	if transfer.AcceptsGzip(g.GetHeader("Accept-Encoding")) && len(file.gzipped()) < len(body) {
+		body = file.gzipped()
 		h.Set("Content-Encoding", "gzip")
 	}
 	g.Data(http.StatusOK, file.kind, body)
