@@ -60,6 +60,21 @@ class Train(Case):
         for a, b in zip(seen[-1], t.model.parameters()):
             self.assertTrue(torch.equal(a, b))  # training continues from the weights that are not averaged
 
+    @unittest.mock.patch("train.SAVE", 0)
+    def test_interrupted_cooling_goes_on(self):
+        trainer = lambda out, cool="3": train.Trainer(self.arguments(out, "--steps", "1", "--cool", cool))
+        with contextlib.redirect_stdout(io.StringIO()):
+            whole, cut = trainer("cold"), trainer("cold cut")
+            whole.run()
+            cut.rate = unittest.mock.Mock(wraps=cut.rate, side_effect=[unittest.mock.DEFAULT] * 4 + [InterruptedError])
+            with self.assertRaises(InterruptedError):
+                cut.run()
+            resumed, other = trainer("cold cut"), trainer("cold cut", "4")
+            resumed.run()
+        self.assertEqual((cut.step, other.step), (2, 1))  # another cooling begins anew
+        for a, b in zip(whole.model.parameters(), resumed.model.parameters()):
+            self.assertTrue(torch.equal(a, b))
+
     @unittest.mock.patch.multiple(train, EVALUATE=2, SAVE=0)
     def test_interrupted_run_ends_with_the_same_weights(self):
         def trainer(out, *more):

@@ -119,17 +119,20 @@ class Trainer:
         self.before = 0  # steps of the run behind --weights, for the curve
         self.rows: list[dict] = []
         os.makedirs(args.out, exist_ok=True)
-        checkpoint = os.path.join(args.out, CHECKPOINT)
-        if os.path.exists(checkpoint):
-            self.load(checkpoint)
-        elif args.weights:
+        if not any(map(self.load, (os.path.join(args.out, name) for name in (COOLED, CHECKPOINT)))) and args.weights:
             state = torch.load(args.weights, map_location=self.device, weights_only=True)
             self.model.load_state_dict(state["model"])
             self.before, self.rows = state.get("before", 0) + state["step"], state["rows"]
             self.know(None)
 
-    def load(self, checkpoint: str) -> None:
+    def load(self, checkpoint: str) -> bool:
+        """Goes on from a file of this run, unless that has cooled in another way."""
+        if not os.path.exists(checkpoint):
+            return False
         state = torch.load(checkpoint, map_location=self.device, weights_only=True)
+        cooling = state.get("cooling")
+        if cooling and cooling != [self.args.steps, self.args.cool]:
+            return False
         self.model.load_state_dict(state["model"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
@@ -138,8 +141,9 @@ class Trainer:
         self.averaged = state.get("averaged", 0)
         if state["seed"] != self.args.seed:
             raise SystemExit(f"{checkpoint} was made with --seed {state['seed']}, which decides what was seen")
-        if self.step > self.args.steps:
+        if not cooling and self.step > self.args.steps:
             raise SystemExit(f"{checkpoint} has {self.step} steps already: give --steps of at least that")
+        return True
 
     def know(self, average: dict[str, Tensor] | None) -> None:
         """Sets the average, by default to the current weights."""
@@ -169,7 +173,7 @@ class Trainer:
         cooling = self.step > self.args.steps
         path = os.path.join(self.args.out, COOLED if cooling else CHECKPOINT)
         average = (
-            {}
+            {"cooling": [self.args.steps, self.args.cool]}
             if cooling
             else {
                 "averaged": self.averaged,
