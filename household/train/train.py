@@ -119,7 +119,8 @@ class Trainer:
         self.before = 0  # steps of the run behind --weights, for the curve
         self.rows: list[dict] = []
         os.makedirs(args.out, exist_ok=True)
-        if not any(map(self.load, (os.path.join(args.out, name) for name in (COOLED, CHECKPOINT)))) and args.weights:
+        files = filter(os.path.exists, (os.path.join(args.out, name) for name in (COOLED, CHECKPOINT)))
+        if not any(map(self.load, files)) and args.weights:
             state = torch.load(args.weights, map_location=self.device, weights_only=True)
             self.model.load_state_dict(state["model"])
             self.before, self.rows = state.get("before", 0) + state["step"], state["rows"]
@@ -127,8 +128,6 @@ class Trainer:
 
     def load(self, checkpoint: str) -> bool:
         """Goes on from a file of this run, unless that has cooled in another way."""
-        if not os.path.exists(checkpoint):
-            return False
         state = torch.load(checkpoint, map_location=self.device, weights_only=True)
         cooling = state.get("cooling")
         if cooling and cooling != [self.args.steps, self.args.cool]:
@@ -172,19 +171,15 @@ class Trainer:
         """Writes the curve and, atomically, the checkpoint."""
         cooling = self.step > self.args.steps
         path = os.path.join(self.args.out, COOLED if cooling else CHECKPOINT)
-        average = (
-            {"cooling": [self.args.steps, self.args.cool]}
-            if cooling
-            else {
-                "averaged": self.averaged,
-                "average": {name: a for a, (name, _) in zip(self.average, self.model.named_parameters())},
-            }
-        )
+        more = {"cooling": [self.args.steps, self.args.cool]}
+        if not cooling:
+            average = dict(zip(dict(self.model.named_parameters()), self.average))
+            more = {"averaged": self.averaged, "average": average}
         torch.save(
             {
                 "shape": self.model.shape.dict(),
                 "model": self.model.state_dict(),
-                **average,
+                **more,
                 "optimizers": [o.state_dict() for o in self.optimizers],
                 "step": self.step,
                 "before": self.before,

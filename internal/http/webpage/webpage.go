@@ -20,8 +20,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// contentTypes has the media types by file extension. Other files are not served, and the
-// machine's table of types is not used.
+// contentTypes has the media types of the files that are served, by extension.
 var contentTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
@@ -72,17 +71,15 @@ func (p *Page) read(files fs.FS, folder string) error {
 		}
 		sum := sha256.Sum256(body)
 		p.files[name] = pageFile{kind: kind, tag: `"` + hex.EncodeToString(sum[:8]) + `"`, body: body,
-			gzipped: sync.OnceValue(func() []byte { return gzipped(body) })}
+			gzipped: sync.OnceValue(func() []byte {
+				var b bytes.Buffer
+				z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // a known level
+				_, _ = z.Write(body)                                  // to a buffer, which takes all
+				_ = z.Close()
+				return b.Bytes()
+			})}
 		return nil
 	})
-}
-
-func gzipped(body []byte) []byte {
-	var b bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // a known level
-	_, _ = z.Write(body)                                  // to a buffer, which takes all
-	_ = z.Close()
-	return b.Bytes()
 }
 
 const indexFile = "index.html"
