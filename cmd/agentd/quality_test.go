@@ -54,7 +54,7 @@ func TestCallsOfARealSmallModelAreCalls(t *testing.T) {
 	if err != nil {
 		t.Skip("the cache has no Qwen2.5-Coder 0.5B; third_party/models.sh 0.5b fetches it (0.5 GB)")
 	}
-	r := serveWith(t, "--model", strings.TrimSpace(string(model)), "--context-length", "32768", "--max-new-tokens", "512")
+	r := serveModel(t, "--model", strings.TrimSpace(string(model)), "--context-length", "32768", "--max-new-tokens", "512")
 	t.Run("several robots", func(t *testing.T) { callsOfSeveralRobots(t, r) })
 	right := 0
 	for i, way := range []string{"chat", "responses"} {
