@@ -460,6 +460,7 @@ func TestSubcommands(t *testing.T) {
 		"pull without a name":    {[]string{"pull"}, "", "name one repository"},
 		"pull, bad name":         {[]string{"pull", "x"}, "", "want OWNER/REPO"},
 		"a bad option":           {[]string{"--port", "x"}, "", "--port"},
+		"convert, no directory":  {[]string{"convert", "testdata", "/nonexistent/m.gguf"}, "", "FILE: /nonexistent is not a directory"},
 		"make-model --help":      {[]string{"make-model", "--help"}, "--shape", ""},
 		"make-model without out": {[]string{"make-model"}, "", "--out"},
 		"make-model, bad arch":   {[]string{"make-model", "--arch", "x", "--out", "/nonexistent/x"}, "", "--arch"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"agentd/cmd/internal/cli"
 	"agentd/cmd/internal/options"
 	"agentd/internal/base/version"
 	"agentd/llama"
@@ -62,8 +63,8 @@ func Run(ctx context.Context, args []string, stdout, _ io.Writer) error {
 		return errors.New("name the checkpoint's directory and the file to write: agentd convert DIR FILE.gguf")
 	}
 	dir, out := rest[0], rest[1]
-	if _, err := os.Lstat(out); err == nil {
-		return fmt.Errorf("%s exists; remove it or name another file", out)
+	if err := cli.Absent("FILE", out); err != nil {
+		return err
 	}
 	if !checkpoint.IsDirectory(dir) {
 		return fmt.Errorf("%s is not a directory with a config.json; name a checkpoint of transformers", dir)
