@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -104,5 +105,29 @@ func TestWrongSettingHasTheStatusThatSupervisorsDoNotRepeat(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestSignalEndsTheWaitForAPipe(t *testing.T) {
+	for _, command := range []string{"export", "calibrate"} {
+		pipe := filepath.Join(t.TempDir(), "pipe")
+		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := processOf(t, nil, command, pipe)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		writer, err := os.OpenFile(pipe, os.O_WRONLY, 0) // waits until the command reads
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer writer.Close()
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		wait(t, "the end of agentd "+command, ended) //nolint:errcheck // a signal ended it
 	}
 }

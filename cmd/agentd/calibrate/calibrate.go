@@ -97,8 +97,6 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := cli.UntilSignal(ctx)
-	defer stop()
 	r := &records{
 		right: map[uint64]string{}, seen: map[uint64]bool{}, kinds: map[string]int{}, skipped: map[string]int{},
 	}

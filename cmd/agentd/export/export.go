@@ -95,12 +95,12 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := cli.UntilSignal(ctx)
-	defer stop()
 	sources, err := Sources(c.Paths, c.Console)
 	if err != nil {
 		return err
 	}
+	ctx, stop := cli.UntilSignal(ctx)
+	defer stop()
 	var summary *rows.Summary
 	write := func(w io.Writer) (err error) {
 		if summary, err = rows.Run(ctx, sources, c.Rows, w); err == nil {
