@@ -345,6 +345,7 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"host memory without a cache":    {args: []string{"--cache-ram", "9", "--debug", "prefix-cache=off"}, want: []string{"--cache-ram", "--debug prefix-cache=off"}},
 		"JSON style of another format":   {args: []string{"--model-format", "qwen", "--output-style", "json"}, want: []string{"--output-style", "template"}},
 		"host that is a name":            {args: []string{"--host", "example.org"}, want: []string{"--host", "0.0.0.0"}},
+		"empty token file":               {args: []string{"--auth-token-file", ""}, want: []string{"--auth-token-file", "leave the option out"}},
 		"an empty version":               {args: []string{"--agent-version", " "}, want: []string{"--agent-version", "0.1.0"}},
 		"an alias of spaces":             {args: []string{"--model-alias", " "}, want: []string{"--model-alias", "is blank"}},
 		"empty robot":                    {args: []string{"--default-robot", " "}, want: []string{"--default-robot", "name a robot"}},

@@ -196,13 +196,11 @@ func names(list []Option) (names []string) {
 // record keeps the last text of a flag, or all of a list.
 func (o Option) record(given map[string]string, s string) error {
 	before, again := given[o.Name]
-	if o.Value.isList() {
-		if s == "" {
-			return errors.New("got an empty list")
-		}
-		if again {
-			s = before + "," + s
-		}
+	if s == "" && (o.Value.isList() || o.Value.secret) { // as from a variable of a shell that is not set
+		return errors.New("got an empty list or file; leave the option out for none")
+	}
+	if again && o.Value.isList() {
+		s = before + "," + s
 	}
 	given[o.Name] = s
 	return nil
