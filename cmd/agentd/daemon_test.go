@@ -450,6 +450,8 @@ func TestSubcommands(t *testing.T) {
 		"--version":              {[]string{"--version"}, "agentd ", ""},
 		"serve --version":        {[]string{"serve", "--version"}, "agentd ", ""},
 		"help":                   {[]string{"help"}, "--max-new-tokens TOKENS", ""},
+		"help of a command":      {[]string{"help", "pull"}, "HF_HUB_OFFLINE", ""},
+		"help of nothing":        {[]string{"help", "sreve"}, "", `"sreve"`},
 		"--help":                 {[]string{"--help"}, "Examples", ""},
 		"serve -h":               {[]string{"serve", "-h"}, "Signals", ""},
 		"an unknown command":     {[]string{"sreve"}, "", `"sreve"`},

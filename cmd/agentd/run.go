@@ -20,6 +20,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		args = append([]string{"serve"}, args...)
 	}
 	command, rest := args[0], args[1:]
+	if command == "help" && len(rest) > 0 {
+		command, rest = rest[0], []string{"--help"}
+	}
 	runner := commands.Runners[command]
 	if runner == nil {
 		return fmt.Errorf("unknown command %q; want %s%s", command, cli.Names(), serve.CommandHint(command))

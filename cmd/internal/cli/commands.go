@@ -22,7 +22,7 @@ var Commands = []Command{
 	{"completion", "agentd completion bash|zsh|fish", "print completions for a shell"},
 	{"man", "agentd man", "print the manual page"},
 	{"version", "agentd version", "print the version"},
-	{"help", "agentd help", "print this page"},
+	{"help", "agentd help [COMMAND]", "print this page, or that of a command"},
 }
 
 // Usage lists the commands, one a line.
