@@ -131,3 +131,19 @@ func TestSignalEndsTheWaitForAPipe(t *testing.T) {
 		wait(t, "the end of agentd "+command, ended) //nolint:errcheck // a signal ended it
 	}
 }
+
+func TestFullDiskIsAnErrorOfEveryPage(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for _, args := range []string{"version", "help", "man", "completion bash", "check --list"} {
+		cmd := processOf(t, nil, strings.Fields(args)...)
+		var stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = full, &stderr
+		if err := cmd.Run(); err == nil || !strings.Contains(stderr.String(), "no space left") {
+			t.Errorf("%s: %v, %s", args, err, &stderr)
+		}
+	}
+}
