@@ -466,6 +466,7 @@ func TestSubcommands(t *testing.T) {
 		"make-model --help":      {[]string{"make-model", "--help"}, "--shape", ""},
 		"make-model without out": {[]string{"make-model"}, "", "--out"},
 		"make-model, bad arch":   {[]string{"make-model", "--arch", "x", "--out", "/nonexistent/x"}, "", "--arch"},
+		"make-model, bad type":   {[]string{"make-model", "--type", "x", "--out", "/nonexistent/x"}, "", "--type: got"},
 		"make-model, bad option": {[]string{"make-model", "--x"}, "", "--help"},
 		"make-model, argument":   {[]string{"make-model", "x"}, "", `"x"`},
 		"make-model, file there": {[]string{"make-model", "--out", "/dev/null"}, "", "/dev/null exists"},

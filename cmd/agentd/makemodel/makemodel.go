@@ -43,7 +43,7 @@ func (c *Config) Command() *options.Command {
 	return &options.Command{Name: "agentd make-model", Version: version.Line("agentd"), Intro: intro, Options: []options.Option{
 		option("arch", "NAME", "Architecture: qwen2, qwen3, qwen3moe, qwen35, gpt-oss or llama.", options.Text(&c.Arch)),
 		option("shape", "NAME", "tiny (a few MB). qwen3 also has 0.1b (103 M parameters), and 0.6b and 8b, the shapes of Qwen3-0.6B and Qwen3-8B. gpt-oss also has 20b, the shape of GPT-OSS 20B with a small vocabulary. qwen3moe and gpt-oss have moe, with 32 experts of 512 in 12 layers.", options.Text(&c.Shape)),
-		option("type", "TYPE", "Type of the matrices: f32, f16, bf16, q8_0, or mxfp4 (experts only; the rest is q8_0).", options.Text(&c.Spec.Type)),
+		option("type", "TYPE", "Type of the matrices: f32, f16, bf16, q8_0, or mxfp4 (experts only; the rest is q8_0).", options.Choice(&c.Spec.Type, []string{"f32", "f16", "bf16", "q8_0", "mxfp4"}, nil)),
 		option("seed", "N", "Seed of the weights.", options.Uint64(&c.Spec.Seed)),
 		option("out", "FILE", "File to write. It must not exist.", options.Text(&c.Out)),
 	}}
