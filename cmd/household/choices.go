@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 
 	"agentd/agent"
 	"agentd/cmd/internal/cli"
@@ -34,6 +35,9 @@ func writeChoices(ctx context.Context, args []string) (err error) {
 	}
 	if *out == "" || *items < 1 || flags.NArg() > 0 {
 		return errors.New("say which file to write with --out, and --items of at least 1")
+	}
+	if !slices.Contains([]string{evaluate.Known, evaluate.Unseen, evaluate.Reports}, *names) {
+		return fmt.Errorf("--tool-names: got %q, want known, unseen or reports", *names)
 	}
 	a, err := dataset.NewAgent(agent.ConstrainOff)
 	if err != nil {

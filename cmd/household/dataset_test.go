@@ -50,6 +50,10 @@ func TestHelpIsNoError(t *testing.T) {
 
 // TestChoicesHoldTheRightOneAmongOthers in inputs that a server accepts.
 func TestChoicesHoldTheRightOneAmongOthers(t *testing.T) {
+	err := run(t.Context(), []string{"choices", "--tool-names", "new", "--out", filepath.Join(t.TempDir(), "x")}, io.Discard, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "--tool-names") {
+		t.Errorf("unknown names of tools: %v", err)
+	}
 	var files []string
 	for range 2 {
 		path := filepath.Join(t.TempDir(), "choices.jsonl")
