@@ -174,6 +174,9 @@ func Run(ctx context.Context, c Config, each func(*Result)) (report *Report, err
 	}()
 	for _, r := range list {
 		result := k.judge(ctx, &r)
+		if ctx.Err() != nil { // which is not the server's fault
+			return report, context.Cause(ctx)
+		}
 		if reason, known := c.Expect[r.id]; known {
 			result.Known = cmp.Or(reason, "no reason given")
 		}
@@ -203,7 +206,7 @@ func (k *kit) judge(ctx context.Context, r *rule) *Result {
 		result.Curl = p.last.request.curl(&k.config)
 	}
 	for _, path := range p.sessions { // what is left of the rule
-		_, _ = k.exchange(ctx, request{method: http.MethodDelete, path: path}, r.id)
+		_, _ = k.exchange(context.WithoutCancel(ctx), request{method: http.MethodDelete, path: path}, r.id)
 	}
 	return result
 }
