@@ -91,6 +91,7 @@ func TestErrorsOfOpenAIsPathsHaveBothForms(t *testing.T) {
 		"Responses at a base URL without /v1": {open, "POST", "/responses", 404, true},
 		"Responses at a base URL with two":    {open, "POST", "/v1/v1/responses", 404, true},
 		"an unknown path":                     {open, "GET", "/nothing", 404, false},
+		"a file of the page, not there":       {closed, "GET", "/assets/none.js", 404, false},
 		"an unknown path below /v1":           {open, "GET", "/v1/nothing", 404, false},
 		"another method of inference":         {open, "GET", "/v1/responses", 405, false},
 		"another method of a chat":            {open, "PUT", "/v1/chat/completions", 404, true},

@@ -95,7 +95,7 @@ func (p *Page) Asset(g *gin.Context) { p.serve(g, strings.TrimPrefix(g.Param("pa
 func (p *Page) serve(g *gin.Context, name string) {
 	file, ok := p.files[name]
 	if !ok {
-		g.String(http.StatusNotFound, "no such file")
+		_ = transfer.SendError(g, &transfer.ErrorAnswer{Status: http.StatusNotFound, Detail: "no such file"})
 		return
 	}
 	h := g.Writer.Header()
