@@ -133,6 +133,16 @@ type structured struct {
 	Grammar string         `json:"grammar"`
 }
 
+// given counts the members that say what an answer must be.
+func (s *structured) given() (n int) {
+	for _, given := range []bool{Present(s.JSON), s.Object, len(s.Choice) > 0, s.Grammar != ""} {
+		if given {
+			n++
+		}
+	}
+	return n
+}
+
 // grammar returns the grammar of an answer other than JSON.
 func (s *structured) grammar() string {
 	switch {

@@ -217,6 +217,7 @@ func TestRequestsThatAreRefusedNameTheField(t *testing.T) {
 		"response_format.json_schema: is missing":                                         `{` + hello + `, "response_format": {"type": "json_schema"}}`,
 		"response_format.json_schema.schema: is missing":                                  `{` + hello + `, "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": null}}}`,
 		"response_format.json_schema: needs type json_schema, not \"json_object\"":        `{` + hello + `, "response_format": {"type": "json_object", "json_schema": {"name": "a", "schema": {}}}}`,
+		"structured_outputs: has several":                                                 `{` + hello + `, "structured_outputs": {"json": {}, "choice": ["a"]}}`,
 		"structured_outputs: has no json":                                                 `{` + hello + `, "structured_outputs": {"choice": []}}`,
 		"structured_outputs: excludes response_format and tools":                          `{` + hello + `, "structured_outputs": {"json": {}}, "response_format": {"type": "text"}}`,
 		"response_format.type: is \"x\"":                                                  `{` + hello + `, "response_format": {"type": "x"}}`,
