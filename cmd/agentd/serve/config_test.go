@@ -325,6 +325,7 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"too many in parallel":           {args: []string{"--parallel", "257"}, want: []string{"--parallel", "1 to 256"}},
 		"temperature below 0":            {args: []string{"--temperature", "-0.1"}, want: []string{"--temperature", "0.01 to 10"}},
 		"temperature 0":                  {args: []string{"--temperature", "0"}, want: []string{"0.01 to 10; extra_keys.inference_mode makes"}},
+		"an API without an engine":       {args: []string{"--engine-api", "vllm"}, want: []string{"--engine-api: is for --engine, which is missing"}},
 		"an engine that is no URL":       {args: []string{"--engine", "foo"}, want: []string{"--engine: number 1 is not a URL"}},
 		"a coach that is no URL":         {args: []string{"--coach-human", "foo"}, want: []string{"--coach-human: must be an http or https URL"}},
 		"a file that is no JSON":         {file: "port: 8888", want: []string{"agentd.json: want one JSON object, as {\"port\": 8888}: "}},

@@ -17,6 +17,7 @@ import (
 	"agentd/internal/base/conformal"
 	"agentd/internal/base/version"
 	"agentd/llama/checkpoint"
+	"agentd/scheduler/remote"
 )
 
 // checkModel checks the model file and what must fit its context.
@@ -219,7 +220,9 @@ func (c *Config) checkEngine(p *options.Problems) {
 		}
 		return
 	}
-	for option, given := range map[string]bool{"engine-key-file": m.Remote.KeyFile != "", "engine-model": m.Remote.Model != ""} {
+	for option, given := range map[string]bool{
+		"engine-api": m.Remote.API != remote.APIAuto, "engine-key-file": m.Remote.KeyFile != "", "engine-model": m.Remote.Model != "",
+	} {
 		if given {
 			p.Add(option, "is for --engine, which is missing; add that, or remove this")
 		}
