@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"agentd/internal/base/clip"
 	"agentd/protocol"
 )
 
@@ -175,15 +176,12 @@ func quote(s string) string {
 
 // shown is a text, shortened and in one line.
 func shown(s string) string {
-	if len(s) > maxShown {
-		s = s[:maxShown] + "…"
-	}
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r
-	}, s)
+	}, clip.Text(s, maxShown))
 }
 
 // exchange is a request with its answer.
