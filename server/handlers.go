@@ -103,12 +103,11 @@ func (s *Server) postResponses(c *gin.Context) {
 	}
 	defer s.end()
 
-	share := s.memory.Share()
-	defer share.Release() // after the answer, which a slow client holds
 	began := time.Now()
-	body, err := transfer.ReadBody(c, maxBody, share)
+	body, share, err := s.readBody(c, 0)
+	defer share.Release() // after the answer, which a slow client holds
 	if err != nil {
-		s.fail(c, bodyError(err))
+		s.fail(c, err)
 		return
 	}
 	req, held, err := protocol.DecodeWithin[protocol.AgentRequest](body, protocol.MaxDepth, share.Add)
