@@ -84,7 +84,7 @@ func (c *Config) format() []options.Option {
 		)),
 		option("mixed-output", "MODE", "Text beside tool calls: reject makes it an invalid output, tools keeps the calls and drops the text.", options.Choice(&f.MixedOutput, []string{"reject", "tools"}, map[string]string{"error": "reject"})),
 		option("calls-per-robot", "one|any", "one: a second call for the same robot is the candidate error invalid_output. any: a robot may have several calls.", options.Choice(&f.CallsPerRobot, []string{"one", "any"}, nil)),
-		option("return", "LIST", "What each model step reports where an input has no extra_keys.return: token_ids or logprobs, separated by commas. For clients that can't send that key, such as MAGMA's tools. Default: nothing.", options.ListOf(&a.Return, maxReturns, agent.ReturnName, func(name string) string { return name })),
+		option("return", "LIST", "What each model step reports where an input has no extra_keys.return: token_ids, logprobs, sampling_mask; separated by commas. For clients that can't send that key, such as MAGMA's tools. Default: nothing.", options.ListOf(&a.Return, maxReturns, agent.ReturnName, func(name string) string { return name })),
 		option("default-robot", "NAME", "Robot of a tool call that names none when several or none are known.", options.Text(&a.DefaultRobot)),
 		option("enable-thinking", "", "Let Qwen models think before they answer. A decision never contains the thoughts.", options.Bool(&f.EnableThinking)),
 		option("reasoning-effort", "LEVEL", "How long GPT-OSS models reason: low, medium, high.", options.Choice(&f.ReasoningEffort, []string{"low", "medium", "high"}, nil)),
