@@ -82,12 +82,12 @@ func (c *Command) Parse(args []string, lookupEnv func(string) (string, bool), st
 		}
 	}
 	if c.File != nil {
-		path := variables[c.File.Option]
+		path, as := variables[c.File.Option], c.Variable(Option{Name: c.File.Option})
 		if s, ok := flags[c.File.Option]; ok {
-			path = s
+			path, as = s, "--"+c.File.Option
 		}
 		if path != "" {
-			if err := c.applyFile(path, from); err != nil {
+			if err := c.applyFile(path, as, from); err != nil {
 				return from, nil, err
 			}
 		}

@@ -85,11 +85,11 @@ func (v Value) schema() any {
 
 func anyOf(schemas ...any) any { return map[string]any{"anyOf": schemas} }
 
-// applyFile sets options from the configuration file.
-func (c *Command) applyFile(path string, from Origins) error {
+// applyFile sets options from the configuration file. named is what names it.
+func (c *Command) applyFile(path, named string, from Origins) error {
 	raw, err := ReadFile(path, fileLimit)
 	if err != nil {
-		return fmt.Errorf("--%s: %w", c.File.Option, err)
+		return fmt.Errorf("%s: %w", named, err)
 	}
 	byKey, byInner := c.fileKeys()
 	keys, inners := slices.Sorted(maps.Keys(byKey)), slices.Sorted(maps.Keys(byInner))

@@ -236,6 +236,7 @@ func TestBadLayersAreRefusedByName(t *testing.T) {
 		{args: []string{"--a-bool", "false"}, want: []string{`unexpected argument "false": write --a-bool=false;`}},
 		{args: []string{"--list", ""}, want: []string{"--list", "empty list"}},
 		{args: []string{"--int", "0"}, want: []string{"--int: got"}},
+		{env: map[string]string{"P_CONFIG": "/nonexistent"}, want: []string{"P_CONFIG: open /nonexistent"}},
 		{env: map[string]string{"P_INT": "0"}, want: []string{"P_INT: got"}},
 		{file: `{"int": 0}`, want: []string{"f.json: int: got"}},
 		{file: `{"model": {"int": 1}}`, want: []string{"model.int is unknown"}},
