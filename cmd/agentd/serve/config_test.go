@@ -325,6 +325,7 @@ func TestErrorsNameKeyAndFix(t *testing.T) {
 		"too many in parallel":           {args: []string{"--parallel", "257"}, want: []string{"--parallel", "1 to 256"}},
 		"temperature below 0":            {args: []string{"--temperature", "-0.1"}, want: []string{"--temperature", "0.01 to 10"}},
 		"temperature 0":                  {args: []string{"--temperature", "0"}, want: []string{"0.01 to 10; extra_keys.inference_mode makes"}},
+		"a context of no model":          {args: []string{"--context-length", "16777217"}, want: []string{"--context-length: got", "to 16777216"}},
 		"an API without an engine":       {args: []string{"--engine-api", "vllm"}, want: []string{"--engine-api: is for --engine, which is missing"}},
 		"an engine that is no URL":       {args: []string{"--engine", "foo"}, want: []string{"--engine: number 1 is not a URL"}},
 		"a coach that is no URL":         {args: []string{"--coach-human", "foo"}, want: []string{"--coach-human: must be an http or https URL"}},
