@@ -21,7 +21,6 @@ import (
 
 // Config is all settings of the command.
 type Config struct {
-	Paths   []string
 	Console string // data directory
 	Errors  []float64
 	Seed    uint64
@@ -73,34 +72,28 @@ func rate(text string) (float64, error) {
 	return x, nil
 }
 
-func parse(args []string, stdout io.Writer) (*Config, error) {
+// Run is the command.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	c := DefaultConfig()
-	_, rest, err := c.Command().Parse(args, os.LookupEnv, stdout)
+	_, paths, err := c.Command().Parse(args, os.LookupEnv, stdout)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	c.Paths = rest
 	slices.Sort(c.Errors)
 	c.Errors = slices.Compact(c.Errors)
 	switch {
-	case len(c.Paths) == 0 && c.Console == "":
-		return nil, errors.New("nothing to calibrate; name files or folders, or use --console")
+	case len(paths) == 0 && c.Console == "":
+		return errors.New("nothing to calibrate; name files or folders, or use --console")
 	case len(c.Errors) == 0:
-		return nil, errors.New("--error: name at least one error rate, such as 0.1")
+		return errors.New("--error: name at least one error rate, such as 0.1")
 	}
-	return c, cli.Absent("--out", c.Out)
-}
-
-// Run is the command.
-func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	c, err := parse(args, stdout)
-	if err != nil {
+	if err := cli.Absent("--out", c.Out); err != nil {
 		return err
 	}
 	r := &records{
 		right: map[uint64]string{}, seen: map[uint64]bool{}, kinds: map[string]int{}, skipped: map[string]int{},
 	}
-	if err := r.read(ctx, c); err != nil {
+	if err := r.read(ctx, paths, c.Console); err != nil {
 		return err
 	}
 	list := r.join()

@@ -60,16 +60,16 @@ type recorded struct {
 }
 
 // read reads all paths: files of labelled decisions, and what agentd export reads.
-func (r *records) read(ctx context.Context, c *Config) error {
+func (r *records) read(ctx context.Context, paths []string, console string) error {
 	var others []string
-	for _, path := range c.Paths {
+	for _, path := range paths {
 		if !isLabelled(path) {
 			others = append(others, path)
 		} else if err := r.readLabelled(path); err != nil {
 			return err
 		}
 	}
-	s, err := export.Sources(others, c.Console)
+	s, err := export.Sources(others, console)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,6 @@ const maxList = 64
 // Config is all settings of the command.
 type Config struct {
 	Rows    rows.Config
-	Paths   []string
 	Console string // data directory
 	Out     string
 }
@@ -71,31 +70,24 @@ func (c *Config) Command() *options.Command {
 	}
 }
 
-// parse makes a Config from defaults and flags.
-func parse(args []string, stdout io.Writer) (*Config, error) {
+// Run is the command.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	c := DefaultConfig()
-	_, rest, err := c.Command().Parse(args, os.LookupEnv, stdout)
+	_, paths, err := c.Command().Parse(args, os.LookupEnv, stdout)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	c.Paths = rest
 	c.Rows.Format = rows.JSONL
 	if strings.EqualFold(filepath.Ext(c.Out), ".parquet") {
 		c.Rows.Format = rows.Parquet
 	}
-	if len(c.Paths) == 0 && c.Console == "" {
-		return nil, errors.New("nothing to export; name files or folders, or use --console")
+	if len(paths) == 0 && c.Console == "" {
+		return errors.New("nothing to export; name files or folders, or use --console")
 	}
-	return c, cli.Absent("--out", c.Out)
-}
-
-// Run is the command.
-func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	c, err := parse(args, stdout)
-	if err != nil {
+	if err := cli.Absent("--out", c.Out); err != nil {
 		return err
 	}
-	sources, err := Sources(c.Paths, c.Console)
+	sources, err := Sources(paths, c.Console)
 	if err != nil {
 		return err
 	}
