@@ -14,12 +14,10 @@ const (
 // WriteHelp prints the help page.
 func (c *Command) WriteHelp(w io.Writer) {
 	fmt.Fprint(w, c.Intro)
-	for _, group := range c.groups() {
-		fmt.Fprintf(w, "\n%s\n", group)
-		for _, o := range c.Options {
-			if o.Group == group {
-				o.writeHelp(w)
-			}
+	for _, list := range c.groups() {
+		fmt.Fprintf(w, "\n%s\n", list[0].Group)
+		for _, o := range list {
+			o.writeHelp(w)
 		}
 	}
 	if c.Outro != "" {
@@ -27,14 +25,16 @@ func (c *Command) WriteHelp(w io.Writer) {
 	}
 }
 
-// groups are the headings, in the order of their first options. Options without a group are on no page.
-func (c *Command) groups() (list []string) {
-	seen := map[string]bool{"": true}
+// groups are the options of each heading, in the order of their first ones. Options without a group are on no page.
+func (c *Command) groups() (list [][]Option) {
+	at := map[string]int{}
 	for _, o := range c.Options {
-		if !seen[o.Group] {
-			list = append(list, o.Group)
+		if i, known := at[o.Group]; known {
+			list[i] = append(list[i], o)
+		} else if o.Group != "" {
+			at[o.Group] = len(list)
+			list = append(list, []Option{o})
 		}
-		seen[o.Group] = true
 	}
 	return list
 }
@@ -88,12 +88,9 @@ func wrap(text string, width int) []string {
 // WriteMarkdown prints the options as lists, one for each group, under headings of a level.
 func (c *Command) WriteMarkdown(w io.Writer, level int) {
 	text := strings.NewReplacer("<", "&lt;", "*", `\*`)
-	for _, group := range c.groups() {
-		fmt.Fprintf(w, "\n%s %s\n\n", strings.Repeat("#", level), group)
-		for _, o := range c.Options {
-			if o.Group != group {
-				continue
-			}
+	for _, list := range c.groups() {
+		fmt.Fprintf(w, "\n%s %s\n\n", strings.Repeat("#", level), list[0].Group)
+		for _, o := range list {
 			fmt.Fprintf(w, "- `%s`%s: %s\n", o.flag(), o.otherwise("`"), flagInText.ReplaceAllString(text.Replace(o.usage()), "`$0`"))
 		}
 	}

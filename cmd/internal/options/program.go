@@ -30,12 +30,10 @@ func (p *Program) WriteMan(w io.Writer, version string) {
 		}
 		fmt.Fprintf(w, ".SH \"%s\"\n", roff.Replace(c.Line.Name))
 		writeVerbatim(w, c.Line.Intro)
-		for _, group := range c.Line.groups() {
-			fmt.Fprintf(w, ".SS \"%s\"\n", roff.Replace(group))
-			for _, o := range c.Line.Options {
-				if o.Group == group {
-					fmt.Fprintf(w, ".TP\n\\fB\\-\\-%s\\fR \\fI%s\\fR\n\\&%s\n", roff.Replace(o.Name), roff.Replace(o.Arg), roff.Replace(o.explained()))
-				}
+		for _, list := range c.Line.groups() {
+			fmt.Fprintf(w, ".SS \"%s\"\n", roff.Replace(list[0].Group))
+			for _, o := range list {
+				fmt.Fprintf(w, ".TP\n\\fB\\-\\-%s\\fR \\fI%s\\fR\n\\&%s\n", roff.Replace(o.Name), roff.Replace(o.Arg), roff.Replace(o.explained()))
 			}
 		}
 		if c.Line.Outro != "" {
