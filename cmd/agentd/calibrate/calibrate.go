@@ -119,9 +119,5 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		fmt.Fprintf(stderr, "error %g: threshold %.4g of %d; on %d held out: coverage %.3f (95 %% interval %.3f to %.3f), mean set %.2f, %d asked, %d wrong before and %d after\n",
 			x.Error, x.Threshold, x.N, h.N, h.Coverage, h.Interval[0], h.Interval[1], h.MeanSize, h.Asked, h.Wrong, h.Left)
 	}
-	write := func(w io.Writer) error { _, err := w.Write(text); return err }
-	if c.Out == "" {
-		return write(stdout)
-	}
-	return export.WriteFile(c.Out, write)
+	return export.Write(c.Out, stdout, func(w io.Writer) error { _, err := w.Write(text); return err })
 }

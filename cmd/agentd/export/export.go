@@ -103,11 +103,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 		return err
 	}
-	if c.Out == "" {
-		err = write(stdout)
-	} else {
-		err = WriteFile(c.Out, write)
-	}
+	err = Write(c.Out, stdout, write)
 	if summary != nil {
 		fmt.Fprintln(stderr, summary)
 	}
@@ -140,8 +136,11 @@ func Sources(paths []string, dir string) (*rows.Sources, error) {
 	return s, nil
 }
 
-// WriteFile writes beside the file and renames, so that the file is whole.
-func WriteFile(path string, write func(io.Writer) error) (err error) {
+// Write writes to stdout if path is "". Else it writes beside the file and renames, so that the file is whole.
+func Write(path string, stdout io.Writer, write func(io.Writer) error) (err error) {
+	if path == "" {
+		return write(stdout)
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return fmt.Errorf("--out: %w", err)
