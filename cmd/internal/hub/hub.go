@@ -176,13 +176,13 @@ func (p *pull) list(ctx context.Context) (files []string, err error) {
 		if err != nil {
 			return &temporaryError{err: err}
 		}
-		return json.Unmarshal(raw, &listed)
+		if json.Unmarshal(raw, &listed) != nil || !commitName.MatchString(listed.SHA) {
+			return fmt.Errorf("%s names no commit; HF_ENDPOINT must be a hub's", p.endpoint.Redacted())
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the files of %s can't be listed: %w", p.name.Repo, err)
-	}
-	if !commitName.MatchString(listed.SHA) {
-		return nil, fmt.Errorf("%s names no commit of %s; HF_ENDPOINT must be a hub's", p.endpoint.Redacted(), p.name.Repo)
 	}
 	p.commit = listed.SHA
 	for _, s := range listed.Siblings {

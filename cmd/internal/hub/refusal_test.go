@@ -38,7 +38,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 		"no file":                 {func(*hubtest.Hub) {}, "", repo + ":m-Q5_0.gguf", []string{"0 files", "m-Q5_0.gguf", "m-Q4_K_M.gguf, m-Q8_0.gguf", repo + ":FILE"}},
 		"no quantization":         {func(*hubtest.Hub) {}, "", repo + ":Q5_0", []string{"Q5_0", "m-Q4_K_M.gguf, m-Q8_0.gguf"}},
 		"refused by the CDN":      {at("/m-Q4_K_M.gguf", 403, ""), "", repo, nil},
-		"no hub":                  {at("api", 200, ""), "", repo, []string{"can't be listed"}},
+		"no hub":                  {at("api", 200, ""), "", repo, []string{"can't be listed", "HF_ENDPOINT must be a hub's"}},
 		"other status":            {at("api", 418, ""), "", repo, []string{"418 I'm a teapot"}},
 		"no sum":                  {at("resolve", 200, ""), "", repo, []string{"no checksum or size", "HF_ENDPOINT"}},
 	} {
