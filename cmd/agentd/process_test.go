@@ -147,3 +147,18 @@ func TestFullDiskIsAnErrorOfEveryPage(t *testing.T) {
 		}
 	}
 }
+
+func TestHelpEndsQuietlyWithItsReader(t *testing.T) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = read.Close()
+	defer write.Close()
+	cmd := processOf(t, nil, "--help")
+	var stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = write, &stderr
+	if err := cmd.Run(); stderr.Len() > 0 {
+		t.Errorf("%v: %s", err, &stderr)
+	}
+}

@@ -12,9 +12,9 @@ import (
 
 // Run is the command. Cancelling ctx asks the server to drain, as a first signal does.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	cli.OutliveReaders()
 	c, from, err := Parse(args, os.LookupEnv, stdout)
 	if err == nil {
+		cli.OutliveReaders()
 		err = New(c, from, stderr).Run(ctx)
 	} else if !errors.Is(err, options.ErrDone) {
 		err = &wrongSetting{err}
