@@ -164,7 +164,7 @@ func Run(ctx context.Context, c Config, each func(*Result)) (report *Report, err
 	}
 	k, err := newKit(ctx, c)
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(context.Cause(ctx), err)
 	}
 	defer k.close()
 	defer func() {

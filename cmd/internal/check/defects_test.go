@@ -114,6 +114,9 @@ func TestInterruptedCheckBlamesNoServer(t *testing.T) {
 	}))
 	report, err := Run(ctx, Config{URL: s.URL, Level: May, Only: []string{"coaching/no-points"}, Coaching: "on"}, func(*Result) {})
 	s.Close()
+	if _, err := Run(ctx, Config{URL: s.URL, Level: May, Coaching: "on"}, nil); err == nil || strings.Contains(err.Error(), "server") {
+		t.Errorf("before the first rule: %v", err)
+	}
 	open.Range(func(path, _ any) bool { t.Errorf("%s is open", path); return true })
 	if !errors.Is(err, context.Canceled) || report.Count(func(r *Result) bool { return r.Verdict == Fail }) > 0 {
 		t.Errorf("%v; %+v", err, report)
