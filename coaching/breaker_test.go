@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"agentd/coaching/coach"
 	"agentd/coaching/human"
 	"agentd/coaching/internal/scriptedtest"
 	"agentd/protocol"
-
-	"github.com/rs/zerolog"
 )
 
 // sleeper is a Sleep that returns at once, except before a probe: those the test lets

@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"agentd/coaching/internal/scriptedtest"
 	"agentd/protocol"
-
-	"github.com/rs/zerolog"
 )
 
 // secret is a key that must not be seen anywhere.

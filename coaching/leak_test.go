@@ -11,10 +11,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"agentd/coaching/internal/scriptedtest"
 	"agentd/protocol"
-
-	"go.uber.org/goleak"
 )
 
 // descriptors is how many file descriptors the process has open.

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"agentd/coaching/internal/scriptedtest"
 	"agentd/protocol"
-
-	"github.com/rs/zerolog"
 )
 
 func TestLogShowsQuestionTriesAndResult(t *testing.T) {

@@ -13,14 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
 	"agentd/coaching/backend"
 	"agentd/coaching/coach"
 	"agentd/coaching/internal/scriptedtest"
 	"agentd/internal/base/waittest"
 	"agentd/protocol"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"time"
 
-	"agentd/coaching/backend"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"agentd/coaching/backend"
 )
 
 // metrics are the metrics of coaching. Labels are constants of this package and of protocol,

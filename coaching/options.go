@@ -8,13 +8,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
 	"agentd/coaching/backend"
 	"agentd/coaching/egress"
 	"agentd/coaching/store"
 	"agentd/internal/base/retry"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
 )
 
 // Options are the settings of a [Service]. The zero value works.

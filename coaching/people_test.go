@@ -8,14 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
 	"agentd/coaching/egress"
 	"agentd/coaching/internal/scriptedtest"
 	"agentd/coaching/store"
 	"agentd/protocol"
-
-	"github.com/google/uuid"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
 )
 
 func TestOperatorPeopleBesideBackends(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
 	"agentd/coaching/backend"
 	"agentd/coaching/coach"
 	"agentd/coaching/internal/quote"
@@ -14,8 +16,6 @@ import (
 	"agentd/coaching/session"
 	"agentd/coaching/store"
 	"agentd/protocol"
-
-	"github.com/google/uuid"
 )
 
 // Coach answers a request for a repair. The error is protocol.Problems for a

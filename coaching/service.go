@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/google/uuid"
+
 	"agentd/coaching/backend"
 	"agentd/coaching/coach"
 	"agentd/coaching/egress"
@@ -16,8 +18,6 @@ import (
 	"agentd/coaching/session"
 	"agentd/coaching/store"
 	"agentd/protocol"
-
-	"github.com/google/uuid"
 )
 
 // Service holds the coaching sessions and answers their requests. Its methods

@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
 	"agentd/coaching/backend"
 	"agentd/coaching/internal/scriptedtest"
 	"agentd/protocol"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
 )
 
 func TestConfigureRejectsForbiddenConfig(t *testing.T) {

@@ -12,11 +12,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rs/zerolog"
+
 	"agentd/coaching/coach"
 	"agentd/coaching/internal/scriptedtest"
 	"agentd/protocol"
-
-	"github.com/rs/zerolog"
 )
 
 // peopleServer is an endpoint where people work: tasks wait until the test answers

@@ -11,11 +11,11 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"agentd/coaching/backend"
 	"agentd/coaching/store"
 	"agentd/protocol"
-
-	"pgregory.net/rapid"
 )
 
 // TestTracesHaveAnOrder runs random operations on one run from several goroutines. It looks

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"sync"
 
-	"agentd/internal/base/clip"
-
 	"github.com/go-json-experiment/json/jsontext"
+
+	"agentd/internal/base/clip"
 )
 
 // decoder reads one body and collects its problems. Its methods read the next value; a value of the wrong

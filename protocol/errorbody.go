@@ -3,9 +3,9 @@ package protocol
 import (
 	"strings"
 
-	"agentd/internal/base/clip"
-
 	"github.com/go-json-experiment/json"
+
+	"agentd/internal/base/clip"
 )
 
 const maxDetail = 512 // bytes of an error body of unknown shape that become the detail

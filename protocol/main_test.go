@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"agentd/internal/base/clip"
-
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
+	"agentd/internal/base/clip"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	"agentd/internal/base/clip"
-
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"agentd/internal/base/clip"
 )
 
 // Types of problems, with the names of FastAPI.

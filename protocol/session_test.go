@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"agentd/internal/base/clip"
-
 	"github.com/google/go-cmp/cmp"
+
+	"agentd/internal/base/clip"
 )
 
 // sessionWith is a session with one backend that has these members besides

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 
-	"agentd/internal/base/clip"
-
 	"github.com/go-json-experiment/json/jsontext"
+
+	"agentd/internal/base/clip"
 )
 
 // syntaxProblem returns why a body is not one JSON value. It parses the original body again for the byte offset,

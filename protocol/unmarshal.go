@@ -8,10 +8,10 @@ import (
 	"strconv"
 	"strings"
 
-	"agentd/internal/base/clip"
-
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"agentd/internal/base/clip"
 )
 
 // Unmarshal decodes a body into any Go value as strictly as the decoders here. The error is Problems.

@@ -3,10 +3,10 @@ package server
 import (
 	"errors"
 
+	"github.com/gin-gonic/gin"
+
 	"agentd/internal/base/budget"
 	"agentd/internal/http/transfer"
-
-	"github.com/gin-gonic/gin"
 )
 
 // readBody reads the request body to its end. share counts the body and that many copies of its text; it must be

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/gin-gonic/gin"
+
 	"agentd/coaching"
 	"agentd/internal/http/connection"
 	"agentd/internal/http/transfer"
 	"agentd/protocol"
-
-	"github.com/gin-gonic/gin"
 )
 
 func (s *Server) putSession(c *gin.Context) {

@@ -13,11 +13,11 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/rs/zerolog"
+
 	"agentd/coaching"
 	"agentd/internal/base/waittest"
 	"agentd/protocol"
-
-	"github.com/rs/zerolog"
 )
 
 // fakeCoach answers as it is set up and remembers the runs it was asked about.

@@ -7,12 +7,12 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/gin-gonic/gin"
+
 	"agentd/internal/base/budget"
 	"agentd/internal/http/transfer"
 	"agentd/server/decide"
 	"agentd/server/openai"
-
-	"github.com/gin-gonic/gin"
 )
 
 // Paths of OpenAI's API, with Options.Completions.

@@ -8,13 +8,13 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/gin-gonic/gin"
+	"github.com/rs/zerolog"
+
 	"agentd/internal/base/clip"
 	"agentd/internal/http/transfer"
 	"agentd/protocol"
 	"agentd/server/openai"
-
-	"github.com/gin-gonic/gin"
-	"github.com/rs/zerolog"
 )
 
 // fail answers the request with the error err, see asError, and ends its handling.

@@ -10,14 +10,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"agentd/internal/base/budget"
 	"agentd/internal/base/timing"
 	"agentd/internal/http/transfer"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
-
-	"github.com/gin-gonic/gin"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // getHealth answers 200 if the server takes work, or if vLLM's path paused it: TRL waits for that before it resumes.

@@ -6,10 +6,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gin-gonic/gin"
+
 	"agentd/internal/http/connection"
 	"agentd/scheduler/generation"
-
-	"github.com/gin-gonic/gin"
 )
 
 // LoadHangs makes /health report, until the server is ready, that a step of the load is stuck.

@@ -3,9 +3,9 @@ package server
 import (
 	"strings"
 
-	"agentd/protocol"
-
 	"github.com/gin-gonic/gin"
+
+	"agentd/protocol"
 )
 
 // pathMagma is the base path of all routes for MAGMA's stable packages (magma-core 2.x). The

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
+
 	"agentd/coaching"
 	"agentd/protocol"
-
-	"github.com/rs/zerolog"
 )
 
 // TestOpenAPIDocumentHasBothBasePaths as its servers.

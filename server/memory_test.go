@@ -10,13 +10,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
+
 	"agentd/coaching"
 	"agentd/internal/base/budget"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
 	"agentd/server/openai"
-
-	"github.com/rs/zerolog"
 )
 
 func TestRequestBeyondAllMemoryIsTooLarge(t *testing.T) {

@@ -4,11 +4,11 @@ import (
 	"net/http"
 	"runtime"
 
-	"agentd/internal/base/budget"
-	"agentd/protocol"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"agentd/internal/base/budget"
+	"agentd/protocol"
 )
 
 // metrics are the server's metrics. inference/live has the engine's.

@@ -10,14 +10,14 @@ import (
 	"strings"
 	"time"
 
-	"agentd/internal/base/tracing"
-	"agentd/internal/http/connection"
-
 	"github.com/gin-gonic/gin"
 	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
+
+	"agentd/internal/base/tracing"
+	"agentd/internal/http/connection"
 )
 
 const headerRequestID = "X-Request-Id"

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"agentd/protocol"
-
 	"github.com/rs/zerolog"
+
+	"agentd/protocol"
 )
 
 func TestTokens(t *testing.T) {

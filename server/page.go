@@ -6,10 +6,10 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/gin-gonic/gin"
+
 	"agentd/internal/http/connection"
 	"agentd/internal/http/webpage"
-
-	"github.com/gin-gonic/gin"
 )
 
 //go:embed web

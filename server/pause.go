@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 
-	"agentd/protocol"
-	"agentd/server/rollout"
-
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json"
+
+	"agentd/protocol"
+	"agentd/server/rollout"
 )
 
 func (s *Server) postPause(c *gin.Context) {

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json"
+
 	"agentd/internal/http/transfer"
 	"agentd/server/openai"
 	"agentd/server/rollout"
-
-	"github.com/gin-gonic/gin"
-	"github.com/go-json-experiment/json"
 )
 
 // Paths for trainers that are not in rollout.Routes.

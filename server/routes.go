@@ -8,13 +8,13 @@ import (
 	"net/http"
 	"strings"
 
-	"agentd/internal/base/budget"
-	"agentd/internal/http/connection"
-	"agentd/protocol"
-
 	"github.com/gin-gonic/gin"
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"agentd/internal/base/budget"
+	"agentd/internal/http/connection"
+	"agentd/protocol"
 )
 
 // New makes a Server in state Loading.

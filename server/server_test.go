@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"agentd/protocol"
-	"agentd/scheduler/generation"
-
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
+
+	"agentd/protocol"
+	"agentd/scheduler/generation"
 )
 
 // net/http sleeps half a second after it has answered too large headers.

@@ -9,12 +9,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gin-gonic/gin"
+	"github.com/rs/zerolog"
+
 	"agentd/internal/base/budget"
 	"agentd/internal/http/transfer"
 	"agentd/protocol"
-
-	"github.com/gin-gonic/gin"
-	"github.com/rs/zerolog"
 )
 
 // stream answers with one candidate a line (NDJSON), in the order of completion. held is the request's part of

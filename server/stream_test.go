@@ -18,12 +18,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"agentd/internal/base/budget"
 	"agentd/internal/http/transfer"
 	"agentd/protocol"
 	"agentd/scheduler/generation"
-
-	"github.com/rs/zerolog"
 )
 
 // eachFunc is a fake Streaming, which decides with echo.

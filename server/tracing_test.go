@@ -11,13 +11,13 @@ import (
 	"strings"
 	"testing"
 
-	"agentd/internal/base/tracing"
-	"agentd/protocol"
-
 	"github.com/rs/zerolog"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"agentd/internal/base/tracing"
+	"agentd/protocol"
 )
 
 func TestSpansTellWhichRequestsFailed(t *testing.T) {

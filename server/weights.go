@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json"
+
 	"agentd/internal/http/transfer"
 	"agentd/protocol"
 	"agentd/server/rollout"
-
-	"github.com/gin-gonic/gin"
-	"github.com/go-json-experiment/json"
 )
 
 type weightsChange struct {

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"agentd/protocol"
-
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"agentd/protocol"
 )
 
 // fakeWeights are weights that change at once, or fail.

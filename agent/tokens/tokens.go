@@ -9,9 +9,8 @@ import (
 	"runtime"
 	"sync"
 
-	"agentd/internal/base/lru"
-
 	"agentd/agent/format"
+	"agentd/internal/base/lru"
 	"agentd/scheduler/generation"
 )
 

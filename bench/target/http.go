@@ -13,11 +13,11 @@ import (
 	"strings"
 	"time"
 
-	"agentd/bench/workload"
-
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"agentd/bench/workload"
 )
 
 // maxAnswer bounds an answer in bytes: each candidate of agentd has a whole memory.

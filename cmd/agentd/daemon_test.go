@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"agentd/cmd/agentd/internal/commands"
 	"agentd/cmd/agentd/serve"
 	"agentd/cmd/internal/cli"
@@ -24,8 +26,6 @@ import (
 	"agentd/inference/load"
 	"agentd/internal/base/waittest"
 	"agentd/protocol"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // fakeModel waits until it is released before it decides.

@@ -9,14 +9,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
+
 	"agentd/cmd/agentd/demo"
 	"agentd/cmd/agentd/serve"
 	"agentd/household/dataset/playbacktest"
 	householddemo "agentd/household/demo"
 	"agentd/protocol"
 	"agentd/server"
-
-	"github.com/rs/zerolog"
 )
 
 // demoToken is the bearer token of the tests' server.

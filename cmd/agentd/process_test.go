@@ -128,7 +128,7 @@ func TestSignalEndsTheWaitForAPipe(t *testing.T) {
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
-		wait(t, "the end of agentd "+command, ended) //nolint:errcheck // a signal ended it
+		wait(t, "the end of agentd "+command, ended)
 	}
 }
 

@@ -10,13 +10,13 @@ import (
 	"sync"
 	"testing"
 
-	"agentd/internal/base/waittest"
-	"agentd/llama/synth"
-
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"agentd/internal/base/waittest"
+	"agentd/llama/synth"
 )
 
 // The caller's trace context in these tests.

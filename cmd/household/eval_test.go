@@ -14,6 +14,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
 	"agentd/cmd/agentd/serve"
 	"agentd/cmd/household/eval"
 	"agentd/household"
@@ -22,9 +25,6 @@ import (
 	"agentd/llama/synth"
 	"agentd/protocol"
 	"agentd/server"
-
-	"github.com/rs/zerolog"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

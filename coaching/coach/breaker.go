@@ -7,11 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"agentd/coaching/egress"
-	"agentd/coaching/human"
-
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
+
+	"agentd/coaching/egress"
+	"agentd/coaching/human"
 )
 
 // ProbeInterval is the time between two probes of an unreachable human endpoint, probeTimeout the timeout of one.

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"agentd/coaching/backend"
 	"agentd/coaching/internal/quote"
 	"agentd/coaching/logbook"
@@ -17,8 +19,6 @@ import (
 	"agentd/coaching/session"
 	"agentd/coaching/store"
 	"agentd/protocol"
-
-	"github.com/rs/zerolog"
 )
 
 // MaxReason bounds the bytes of a reply's reason, and maxNote the bytes of the note about the cut part.

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"agentd/coaching/human"
 	"agentd/coaching/store"
 	"agentd/protocol"
-
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"agentd/coaching/backend"
 	"agentd/coaching/internal/quote"
 	"agentd/coaching/repair"
 	"agentd/coaching/repair/prompt"
 	"agentd/protocol"
-
-	"golang.org/x/sync/errgroup"
 )
 
 const (

@@ -6,13 +6,13 @@ import (
 	"net/url"
 	"strconv"
 
-	"agentd/coaching/backend"
-	"agentd/internal/base/tracing"
-	"agentd/protocol"
-
 	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
+
+	"agentd/coaching/backend"
+	"agentd/internal/base/tracing"
+	"agentd/protocol"
 )
 
 // model is one backend, whose tries have spans.

@@ -9,13 +9,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gin-gonic/gin"
+	"github.com/google/uuid"
+
 	"agentd/internal/base/clip"
 	"agentd/internal/http/connection"
 	"agentd/protocol"
 	"agentd/protocol/client"
-
-	"github.com/gin-gonic/gin"
-	"github.com/google/uuid"
 )
 
 const (

@@ -7,13 +7,13 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"agentd/internal/base/budget"
-	"agentd/internal/http/transfer"
-	"agentd/protocol"
-
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"agentd/internal/base/budget"
+	"agentd/internal/http/transfer"
+	"agentd/protocol"
 )
 
 // keyRequestID is the key of a request's id in its context.

@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"time"
 
-	"agentd/internal/http/transfer"
-
 	"github.com/gin-gonic/gin"
+
+	"agentd/internal/http/transfer"
 )
 
 // getEvents is a stream of Server-Sent Events: one at its start and one after every change. A

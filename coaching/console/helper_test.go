@@ -15,11 +15,11 @@ import (
 	"testing/fstest"
 	"time"
 
-	"agentd/internal/base/waittest"
-	"agentd/protocol"
-
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
+
+	"agentd/internal/base/waittest"
+	"agentd/protocol"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -11,11 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"agentd/internal/http/webpage"
-
 	"github.com/gin-gonic/gin"
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
+
+	"agentd/internal/http/webpage"
 )
 
 const (

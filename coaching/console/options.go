@@ -6,10 +6,10 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"agentd/internal/base/budget"
 	"agentd/protocol/client"
-
-	"github.com/rs/zerolog"
 )
 
 // Options configure a Console.

@@ -4,10 +4,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gin-gonic/gin"
+
 	"agentd/coaching/repair"
 	"agentd/protocol"
-
-	"github.com/gin-gonic/gin"
 )
 
 type taskList struct {

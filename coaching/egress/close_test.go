@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"agentd/internal/base/waittest"
-
 	"go.uber.org/goleak"
+
+	"agentd/internal/base/waittest"
 )
 
 // descriptors is how many files and sockets this process has open.

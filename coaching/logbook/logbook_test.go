@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"agentd/coaching/backend"
 	"agentd/coaching/internal/quote"
 	"agentd/protocol"
-
-	"pgregory.net/rapid"
 )
 
 // secret is a key that must not be seen anywhere.

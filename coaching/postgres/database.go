@@ -11,11 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"agentd/coaching/store"
-
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"agentd/coaching/store"
 )
 
 //go:embed schema.sql

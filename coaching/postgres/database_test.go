@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"agentd/coaching/postgres/pgtest"
-
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"agentd/coaching/postgres/pgtest"
 )
 
 // openCounts opens a store with one more table. It is closed at the end of the test.

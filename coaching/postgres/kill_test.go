@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/rs/zerolog"
+
 	"agentd/coaching/internal/storetest"
 	"agentd/coaching/postgres/pgtest"
 	"agentd/coaching/store"
 	"agentd/internal/base/waittest"
-
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-	"github.com/rs/zerolog"
 )
 
 // Variables of a process that serves a store to a test: the database, and the key.

@@ -8,10 +8,10 @@ import (
 	"net/rpc"
 	"time"
 
+	"github.com/google/uuid"
+
 	"agentd/coaching/store"
 	"agentd/protocol"
-
-	"github.com/google/uuid"
 )
 
 // Call is one operation of a store in another process.

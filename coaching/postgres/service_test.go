@@ -15,15 +15,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/rs/zerolog"
+
 	"agentd/coaching"
 	"agentd/coaching/backend"
 	"agentd/coaching/postgres/pgtest"
 	"agentd/coaching/store"
 	"agentd/internal/base/waittest"
 	"agentd/protocol"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/rs/zerolog"
 )
 
 // patience is how long a test waits for what must happen; only failures take it.

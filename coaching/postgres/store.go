@@ -12,13 +12,13 @@ import (
 	"strings"
 	"time"
 
-	"agentd/coaching/store"
-	"agentd/protocol"
-
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/rs/zerolog"
+
+	"agentd/coaching/store"
+	"agentd/protocol"
 )
 
 // DefaultLease is how long the lease of a server that crashed holds up a DELETE.

@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
-	"agentd/coaching/internal/storetest"
-	"agentd/coaching/postgres/pgtest"
-	"agentd/coaching/store"
-
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
+
+	"agentd/coaching/internal/storetest"
+	"agentd/coaching/postgres/pgtest"
+	"agentd/coaching/store"
 )
 
 func TestMain(m *testing.M) {

@@ -8,15 +8,15 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"agentd/agent/tools"
-	"agentd/coaching/internal/quote"
-	"agentd/coaching/repair/parse"
-	"agentd/protocol"
-
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"agentd/agent/tools"
+	"agentd/coaching/internal/quote"
+	"agentd/coaching/repair/parse"
+	"agentd/protocol"
 )
 
 // Check checks a decision for the point: it is valid and not empty, its tools and robots are

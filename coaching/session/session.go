@@ -17,9 +17,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"agentd/coaching/store"
-
 	"golang.org/x/sync/semaphore"
+
+	"agentd/coaching/store"
 )
 
 var (

@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"agentd/coaching/internal/quote"
-
 	"github.com/google/uuid"
 	"github.com/rs/zerolog"
+
+	"agentd/coaching/internal/quote"
 )
 
 const (

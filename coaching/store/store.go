@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"time"
 
-	"agentd/protocol"
-
 	"github.com/google/uuid"
+
+	"agentd/protocol"
 )
 
 // State is the state of an existing session. A closed session no longer exists.

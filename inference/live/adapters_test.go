@@ -10,14 +10,14 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rs/zerolog"
+
 	"agentd/agent"
 	"agentd/inference/load"
 	"agentd/llama/checkpoint/checkpointtest"
 	"agentd/llama/synth"
 	"agentd/protocol"
 	"agentd/scheduler"
-
-	"github.com/rs/zerolog"
 )
 
 // tinySpec is the model of tests with adapters.

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rs/zerolog"
+
 	"agentd/agent/format"
 	"agentd/household"
 	"agentd/inference/defaultmodel"
@@ -17,8 +19,6 @@ import (
 	"agentd/llama/synth"
 	"agentd/protocol"
 	"agentd/scheduler"
-
-	"github.com/rs/zerolog"
 )
 
 const (

@@ -3,10 +3,10 @@ package live
 import (
 	"context"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"agentd/agent"
 	"agentd/internal/base/timing"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // latency has the latency histograms of generations, with vLLM's names, and the counters of summaries.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
+
 	"agentd/agent"
 	"agentd/agent/format"
 	"agentd/coaching/backend"
@@ -18,8 +20,6 @@ import (
 	"agentd/protocol"
 	"agentd/scheduler"
 	"agentd/scheduler/generation"
-
-	"github.com/rs/zerolog"
 )
 
 // openTiny opens a generated model with a small vocabulary that does not think

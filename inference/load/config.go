@@ -1,14 +1,14 @@
 package load
 
 import (
+	"github.com/rs/zerolog"
+
 	"agentd/agent"
 	"agentd/agent/format"
 	"agentd/llama"
 	"agentd/scheduler"
 	"agentd/scheduler/generation"
 	"agentd/scheduler/remote"
-
-	"github.com/rs/zerolog"
 )
 
 // Auto lets Open choose a value, for fields where 0 has another meaning.

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
+
 	"agentd/agent"
 	"agentd/llama"
 	"agentd/llama/synth"
 	"agentd/scheduler"
-
-	"github.com/rs/zerolog"
 )
 
 // TestStepsFitASmallContext: a context smaller than the batch has smaller steps.

@@ -7,11 +7,10 @@ import (
 
 // check panics if an invariant does not hold. It takes longer than a step, so only tests enable it (Config.Check).
 func (c *Core) check() {
-	if !c.cfg.Check {
-		return
-	}
-	if err := c.Verify(); err != nil {
-		panic("core: " + err.Error())
+	if c.cfg.Check {
+		if err := c.Verify(); err != nil {
+			panic("core: " + err.Error())
+		}
 	}
 }
 

@@ -133,14 +133,11 @@ type structured struct {
 	Grammar string         `json:"grammar"`
 }
 
-// given counts the members that say what an answer must be.
-func (s *structured) given() (n int) {
-	for _, given := range []bool{Present(s.JSON), s.Object, len(s.Choice) > 0, s.Grammar != ""} {
-		if given {
-			n++
-		}
-	}
-	return n
+// several reports whether several members say what an answer must be.
+func (s *structured) several() bool {
+	given := []bool{Present(s.JSON), s.Object, len(s.Choice) > 0, s.Grammar != ""}
+	first := slices.Index(given, true)
+	return first >= 0 && slices.Contains(given[first+1:], true)
 }
 
 // grammar returns the grammar of an answer other than JSON.

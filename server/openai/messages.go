@@ -173,7 +173,7 @@ func (r *chatRequest) constrain(talk *format.Chat) (err error) {
 	switch {
 	case s != nil && (f != nil || len(r.Tools) > 0):
 		return Refuse("structured_outputs", "excludes response_format and tools; remove one of them")
-	case s != nil && s.given() > 1:
+	case s != nil && s.several():
 		return Refuse("structured_outputs", "has several of json, json_object, choice and grammar; keep one")
 	case s != nil && Present(s.JSON):
 		talk.Schema = s.JSON

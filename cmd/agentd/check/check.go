@@ -12,12 +12,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/goccy/go-yaml"
+
 	kit "agentd/cmd/internal/check"
 	"agentd/cmd/internal/cli"
 	"agentd/cmd/internal/options"
 	"agentd/internal/base/version"
-
-	"github.com/goccy/go-yaml"
 )
 
 const (

@@ -12,12 +12,12 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"agentd/cmd/internal/cli"
 	web "agentd/coaching/console"
 	"agentd/internal/base/budget"
 	"agentd/internal/base/version"
-
-	"github.com/rs/zerolog"
 )
 
 // Run is the command. It serves until ctx ends or a signal comes.

@@ -9,6 +9,9 @@ import (
 	"os"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
 	"agentd/cmd/internal/cli"
 	"agentd/cmd/internal/options"
 	"agentd/coaching"
@@ -20,9 +23,6 @@ import (
 	"agentd/internal/base/version"
 	"agentd/scheduler/generation"
 	"agentd/server"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
 )
 
 // Model is a loaded model, ready to decide and to coach: an *live.Service,

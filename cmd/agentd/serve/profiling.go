@@ -9,9 +9,9 @@ import (
 	"net/http/pprof"
 	"net/netip"
 
-	"agentd/internal/http/connection"
-
 	"github.com/rs/zerolog"
+
+	"agentd/internal/http/connection"
 )
 
 // profilerAddress checks where profiles are served: profiles show what the

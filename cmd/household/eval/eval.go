@@ -9,12 +9,12 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/schollz/progressbar/v3"
+
 	"agentd/cmd/agentd/serve"
 	"agentd/cmd/internal/cli"
 	"agentd/household"
 	"agentd/household/evaluate"
-
-	"github.com/schollz/progressbar/v3"
 )
 
 // Run is the command.

@@ -3,16 +3,11 @@
 package check
 
 import (
-	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 )
 
@@ -93,32 +88,5 @@ func TestRightServersPass(t *testing.T) {
 				t.Errorf("%d rules pass: %s", n, report.Summary())
 			}
 		})
-	}
-}
-
-// TestInterruptedCheckBlamesNoServer, and closes its session.
-func TestInterruptedCheckBlamesNoServer(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	right := rightServer(t, false)
-	var open sync.Map
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.Method + r.URL.Path {
-		case "POST/v1/coaching":
-			cancel()
-		case "PUT" + r.URL.Path:
-			open.Store(r.URL.Path, true)
-		case "DELETE" + r.URL.Path:
-			open.Delete(r.URL.Path)
-		}
-		right.ServeHTTP(w, r)
-	}))
-	report, err := Run(ctx, Config{URL: s.URL, Level: May, Only: []string{"coaching/no-points"}, Coaching: "on"}, func(*Result) {})
-	s.Close()
-	if _, err := Run(ctx, Config{URL: s.URL, Level: May, Coaching: "on"}, nil); err == nil || strings.Contains(err.Error(), "server") {
-		t.Errorf("before the first rule: %v", err)
-	}
-	open.Range(func(path, _ any) bool { t.Errorf("%s is open", path); return true })
-	if !errors.Is(err, context.Canceled) || report.Count(func(r *Result) bool { return r.Verdict == Fail }) > 0 {
-		t.Errorf("%v; %+v", err, report)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,16 +15,17 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
 
 	"agentd/coaching"
 	"agentd/household/dataset/playbacktest"
 	"agentd/protocol"
 	"agentd/server"
-
-	"github.com/rs/zerolog"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -307,5 +309,32 @@ func TestCurlLineRepeatsTheRequest(t *testing.T) {
 	}
 	if repeated != 10 {
 		t.Errorf("%d requests were repeated", repeated)
+	}
+}
+
+// TestInterruptedCheckBlamesNoServer, and closes its session.
+func TestInterruptedCheckBlamesNoServer(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	right := rightServer(t, false)
+	var open sync.Map
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method + r.URL.Path {
+		case "POST/v1/coaching":
+			cancel()
+		case "PUT" + r.URL.Path:
+			open.Store(r.URL.Path, true)
+		case "DELETE" + r.URL.Path:
+			open.Delete(r.URL.Path)
+		}
+		right.ServeHTTP(w, r)
+	}))
+	report, err := Run(ctx, Config{URL: s.URL, Level: May, Only: []string{"coaching/no-points"}, Coaching: "on"}, func(*Result) {})
+	s.Close()
+	if _, err := Run(ctx, Config{URL: s.URL, Level: May, Coaching: "on"}, nil); err == nil || strings.Contains(err.Error(), "server") {
+		t.Errorf("before the first rule: %v", err)
+	}
+	open.Range(func(path, _ any) bool { t.Errorf("%s is open", path); return true })
+	if !errors.Is(err, context.Canceled) || report.Count(func(r *Result) bool { return r.Verdict == Fail }) > 0 {
+		t.Errorf("%v; %+v", err, report)
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"syscall"
 	"time"
 
-	"agentd/cmd/internal/options"
-
 	"github.com/rs/zerolog"
 	"golang.org/x/term"
+
+	"agentd/cmd/internal/options"
 )
 
 // GroupLogs is the heading of the options of [Log] and of files.

@@ -6,10 +6,10 @@ import (
 	"os"
 	"time"
 
-	"agentd/cmd/internal/hub"
-
 	"github.com/rs/zerolog"
 	"github.com/schollz/progressbar/v3"
+
+	"agentd/cmd/internal/hub"
 )
 
 // Times of the report of a download.

@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"syscall"
 
-	"agentd/cmd/internal/options"
-
 	"github.com/rs/zerolog"
+
+	"agentd/cmd/internal/options"
 )
 
 // maxPort is the largest TCP port.

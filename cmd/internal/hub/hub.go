@@ -23,10 +23,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"agentd/internal/base/retry"
 	"agentd/internal/base/version"
-
-	"github.com/rs/zerolog"
 )
 
 // Hub is a hub and the cache of its files. Make one with [New].

@@ -16,10 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"agentd/cmd/internal/hub/hubtest"
-
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
+
+	"agentd/cmd/internal/hub/hubtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -6,9 +6,9 @@ import (
 	"sync"
 	"testing"
 
-	"agentd/coaching/store"
-
 	"github.com/google/uuid"
+
+	"agentd/coaching/store"
 )
 
 // Creations at the same time: runs, how often each one is created, and how many sessions may

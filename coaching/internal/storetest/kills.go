@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"agentd/coaching/store"
-
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
+
+	"agentd/coaching/store"
 )
 
 // Database is the argument of Replicas.Kill for the database of all servers.

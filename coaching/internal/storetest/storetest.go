@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"agentd/coaching/store"
-	"agentd/protocol"
-
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
+
+	"agentd/coaching/store"
+	"agentd/protocol"
 )
 
 // Replicas are the same store as several servers see it.

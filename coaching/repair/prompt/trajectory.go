@@ -5,13 +5,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"agentd/agent/memory"
 	"agentd/agent/tools"
 	"agentd/coaching/internal/quote"
 	"agentd/coaching/repair"
 	"agentd/protocol"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // request renders one case.

@@ -6,10 +6,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gin-gonic/gin"
+
 	"agentd/internal/http/connection"
 	"agentd/protocol"
-
-	"github.com/gin-gonic/gin"
 )
 
 // Rest is what [SendError] does with the unread part of a request's body.

@@ -19,10 +19,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gin-gonic/gin"
+
 	"agentd/internal/base/budget"
 	"agentd/protocol"
-
-	"github.com/gin-gonic/gin"
 )
 
 const (

@@ -14,9 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"agentd/internal/base/budget"
-
 	"github.com/gin-gonic/gin"
+
+	"agentd/internal/base/budget"
 )
 
 // post is a request with a body.

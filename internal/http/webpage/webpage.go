@@ -15,9 +15,9 @@ import (
 	"strings"
 	"sync"
 
-	"agentd/internal/http/transfer"
-
 	"github.com/gin-gonic/gin"
+
+	"agentd/internal/http/transfer"
 )
 
 // contentTypes has the media types of the files that are served, by extension.

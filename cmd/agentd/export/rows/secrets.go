@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"agentd/protocol"
-
 	"github.com/go-json-experiment/json/jsontext"
+
+	"agentd/protocol"
 )
 
 // redacted stands where a secret was.

@@ -14,12 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"agentd/coaching"
 	"agentd/coaching/console"
 	"agentd/protocol"
 	"agentd/protocol/client"
-
-	"github.com/rs/zerolog"
 )
 
 // clock is a time that tests move.

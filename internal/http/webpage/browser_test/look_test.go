@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"agentd/protocol"
-
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/google/go-cmp/cmp"
+
+	"agentd/protocol"
 )
 
 // key names the keys that tests press.

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
+
 	"agentd/protocol"
 	"agentd/server"
-
-	"github.com/rs/zerolog"
 )
 
 // decider answers each candidate with one call, and one input with an error.

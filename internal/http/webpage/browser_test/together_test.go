@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"agentd/coaching/console"
-
 	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"agentd/coaching/console"
 )
 
 func TestTwoPeopleRaceForOneTask(t *testing.T) {
