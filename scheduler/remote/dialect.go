@@ -133,7 +133,7 @@ func cut(text string) string {
 // elements parses the completions of an answer, a JSON list or a single object. More than n are an error.
 func elements[T any](text []byte, n int) (list []T, err error) {
 	var whole json.RawMessage // is it JSON to its end?
-	if len(text) == 0 {
+	if len(text) == 0 || string(text) == "null" {
 		return nil, nil
 	}
 	if err := json.Unmarshal(text, &whole); err != nil {
