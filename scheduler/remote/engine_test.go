@@ -232,6 +232,23 @@ func TestEngineErrors(t *testing.T) {
 	}
 }
 
+func TestAnswerWithoutTokensIsAnError(t *testing.T) {
+	for _, api := range APIs[1:] {
+		f := newFake(t, api)
+		e := started(t, f)
+		f.intercepts(func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Path != dialectOf(identity{api: api}).path() {
+				return false
+			}
+			_, _ = w.Write([]byte(`{"choices": [{"finish_reason": "stop"}], "meta_info": {"finish_reason": {"type": "stop"}}, "stop_type": "eos"}`))
+			return true
+		})
+		if got, err := e.Generate(t.Context(), request(1)); err == nil || !strings.Contains(err.Error(), "has no ") {
+			t.Errorf("%s: got %+v, %v", api, got, err)
+		}
+	}
+}
+
 // TestAnswersEndAsTheEngineSays, unless a stop text came before.
 func TestAnswersEndAsTheEngineSays(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"agentd/scheduler/generation"
 )
@@ -92,6 +93,9 @@ func (llamaServer) read(body []byte, n int) (answer, error) {
 	}
 	a := answer{cached: -1}
 	for _, one := range list {
+		if one.Tokens == nil {
+			return answer{}, fmt.Errorf("completion %d has no tokens; agentd needs a llama-server with return_tokens", one.Index)
+		}
 		c := choice{index: one.Index, ids: one.Tokens, length: one.StopType == "limit", logprobs: one.logprobs()}
 		a.choices = append(a.choices, c)
 		a.prompt = one.Evaluated
