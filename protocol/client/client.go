@@ -172,7 +172,9 @@ func (c *Client) call(ctx context.Context, method, escapedPath string, body []by
 			return answer, nil
 		}
 	}
-	return nil, failure(res, answer)
+	e := &Error{Status: res.StatusCode, RetryAfter: retry.After(res.Header, time.Now())}
+	e.Detail, e.Problems = protocol.DecodeErrorBody(answer)
+	return nil, e
 }
 
 func readAll(r io.Reader, limit int64) ([]byte, error) {
@@ -184,13 +186,6 @@ func readAll(r io.Reader, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("the answer is larger than %d bytes; ask for fewer candidates", limit)
 	}
 	return body, nil
-}
-
-func failure(res *http.Response, body []byte) error {
-	e := &Error{Status: res.StatusCode}
-	e.Detail, e.Problems = protocol.DecodeErrorBody(body)
-	e.RetryAfter = retry.After(res.Header, time.Now())
-	return e
 }
 
 // IsStatus reports whether err is an *Error with a status.
