@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -100,28 +101,25 @@ func ebnf(grammar string) string { return emptyFirst.ReplaceAllString(grammar, `
 
 // errorOf returns the message in the body of an error.
 func errorOf(body []byte) string {
-	var openAI struct {
-		Error   json.RawMessage `json:"error"`
-		Message string          `json:"message"`
-		Detail  json.RawMessage `json:"detail"`
-	}
-	text := string(body)
-	if json.Unmarshal(body, &openAI) == nil {
+	return cut(cmp.Or(said(body, "error", "message", "detail"), string(body)))
+}
+
+// said returns the first text of an object's members, or the first message of an object in them; "" without one.
+func said(body []byte, members ...string) (text string) {
+	var all map[string]json.RawMessage
+	_ = json.Unmarshal(body, &all) // else there are none
+	for _, name := range members {
 		var inner struct {
 			Message string `json:"message"`
 		}
-		switch {
-		case json.Unmarshal(openAI.Error, &inner) == nil && inner.Message != "":
+		if _ = json.Unmarshal(all[name], &text); text == "" && json.Unmarshal(all[name], &inner) == nil {
 			text = inner.Message
-		case openAI.Message != "":
-			text = openAI.Message
-		case len(openAI.Detail) > 0:
-			text = string(openAI.Detail)
-		case len(openAI.Error) > 0:
-			text = string(openAI.Error)
+		}
+		if text != "" {
+			break
 		}
 	}
-	return cut(text)
+	return text
 }
 
 // cut shortens a text to one line of errorText bytes, for messages.

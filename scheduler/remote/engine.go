@@ -445,6 +445,9 @@ func (e *Engine) attempt(ctx context.Context, r *replica, id identity, c *call) 
 	}
 	if err != nil {
 		r.failed("answer")
+		if text := said(text, "error"); text != "" { // of a gateway that answers with status 200
+			err = errors.New(cut(text))
+		}
 		return answer{}, fmt.Errorf("engine %s: %w", r.url, err)
 	}
 	a.served = id.served

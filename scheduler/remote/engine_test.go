@@ -204,6 +204,8 @@ func TestEngineErrors(t *testing.T) {
 		"redirect is not followed":      {answer(307, "", "Location", "http://127.0.0.1:1/"), "status 307", 0},
 		"no JSON":                       {answer(200, "hello"), "invalid character", 0},
 		"too few completions":           {answer(200, `{"choices": []}`), "0 completions where 1", 0},
+		"an error with status 200":      {answer(200, `{"error": {"message": "no GPU is free", "code": 502}}`), "no GPU is free", 0},
+		"an error beside a null":        {answer(500, `{"detail": null, "error": "no GPU is free"}`), ": no GPU is free", 0},
 		"choices of null":               {answer(200, `{"choices": null}`), "0 completions where 1", 0},
 		"an index twice":                {answer(200, `{"choices": [{"index": 1, "token_ids": [1], "finish_reason": "stop"}]}`), "completion 1 of 1", 0},
 		"no token ids":                  {answer(200, `{"choices": [{"index": 0, "finish_reason": "stop"}]}`), "return_token_ids", 0},
