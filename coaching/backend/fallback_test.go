@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -61,6 +62,8 @@ func TestFallbackStartsWithStrictestSupportedMode(t *testing.T) {
 		{"chat with schema", protocol.BackendOpenAI, "", ModeSchema, chatBody(answer, "stop"), answer, 400,
 			[]string{ModeSchema}, []string{ModeSchema}},
 		{"chat with tools", protocol.BackendOpenAI, "", ModeTool, chatToolBody(answer), answer, 400,
+			[]string{ModeSchema, ModeTool}, []string{ModeTool}},
+		{"chat with tools and an object", protocol.BackendOpenAI, "", ModeTool, strings.Replace(chatToolBody(answer), strconv.Quote(answer), answer, 1), answer, 400,
 			[]string{ModeSchema, ModeTool}, []string{ModeTool}},
 		{"chat with text", protocol.BackendOpenAI, "", ModeText, chatBody(fenced, "stop"), fenced, 404,
 			[]string{ModeSchema, ModeTool, ModeText}, []string{ModeText}},

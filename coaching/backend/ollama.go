@@ -33,9 +33,8 @@ func (r *remote) tryOllama(ctx context.Context, q Question, mode string) (Answer
 	case res.Message == nil:
 		return Answer{}, r.fail(KindGarbled, "it has no message")
 	}
-	text := res.Message.Content
 	return Answer{
-		Text: text, Model: res.Model, Mode: schemaMode(mode, text),
+		Text: res.Message.Content, Model: res.Model, Mode: schemaMode(mode, res.Message.Content),
 		PromptTokens: res.PromptEvalCount, CompletionTokens: res.EvalCount,
 	}, nil
 }

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -35,7 +36,7 @@ type chatMessage struct {
 	Reasoning        protocol.Raw `json:"reasoning"`
 	ToolCalls        []struct {
 		Function struct {
-			Arguments string `json:"arguments"`
+			Arguments protocol.Raw `json:"arguments"` // of some gateways an object instead of its text
 		} `json:"function"`
 	} `json:"tool_calls"`
 }
@@ -94,8 +95,11 @@ func (r *remote) readChat(res *chatResponse, mode string) (Answer, error) {
 		Text: text, Model: res.Model, Mode: schemaMode(mode, text),
 		PromptTokens: res.Usage.PromptTokens, CompletionTokens: res.Usage.CompletionTokens,
 	}
-	if calls := said.ToolCalls; mode == ModeTool && len(calls) > 0 && calls[0].Function.Arguments != "" {
-		a.Text, a.Mode = calls[0].Function.Arguments, ModeTool
+	if calls := said.ToolCalls; mode == ModeTool && len(calls) > 0 {
+		arguments := calls[0].Function.Arguments
+		if text, _ := protocol.Text(arguments); text != "" || arguments.Kind() == '{' {
+			a.Text, a.Mode = cmp.Or(text, string(arguments)), ModeTool
+		}
 	}
 	return a, nil
 }

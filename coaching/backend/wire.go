@@ -232,9 +232,8 @@ func innerMessage(raw json.RawMessage) (message string, code int) {
 		Message string          `json:"message"`
 		Code    json.RawMessage `json:"code"`
 	}
-	if json.Unmarshal(raw, &inner) != nil || json.Unmarshal(inner.Code, &code) != nil {
-		code = 0
-	}
+	_ = json.Unmarshal(raw, &inner) // else there is neither
+	_ = json.Unmarshal(inner.Code, &code)
 	return inner.Message, code
 }
 
