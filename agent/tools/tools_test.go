@@ -117,6 +117,8 @@ func TestSchemas(t *testing.T) {
 			`{"if":{"required":["a"]},"then":{"required":["b"]},"minProperties":1,"type":"object","properties":{}}`},
 		{"a schema of a limit and an extension", `{"name":"t","parameters":{"maxProperties":2,"x-order":3}}`,
 			`{"maxProperties":2,"x-order":3,"type":"object","properties":{}}`},
+		{"one parameter called title with a type of its parts", `{"name":"t","parameters":{"title":"list[str]"}}`,
+			`{"type":"object","properties":{"title":{"type":"array","items":{"type":"string"}}},"required":["title"]}`},
 		{"parameters called like keywords with types of their parts", `{"name":"t","parameters":{"title":"list[str]","default":"dict[str, int]"}}`,
 			`{"type":"object","properties":{"title":{"type":"array","items":{"type":"string"}},"default":{"type":"object"}},"required":["title","default"]}`},
 		{"parameters that are called items and title", `{"name":"t","parameters":{"items":{"type":"list","description":"what to bring"},"title":"str"}}`,
