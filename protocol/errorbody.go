@@ -11,7 +11,7 @@ import (
 const maxDetail = 512 // bytes of an error body of unknown shape that become the detail
 
 // DecodeErrorBody returns the problems of the body of a 422, or the sentence of another error. Of a body in another
-// shape, such as a proxy's, the beginning becomes the detail.
+// shape, such as a proxy's, the beginning becomes the detail, except of HTML.
 func DecodeErrorBody(body []byte) (detail string, problems Problems) {
 	var answer struct {
 		Detail Raw `json:"detail"`
@@ -30,5 +30,9 @@ func DecodeErrorBody(body []byte) (detail string, problems Problems) {
 	if detail, _ := Text(answer.Detail); detail != "" {
 		return detail, nil
 	}
-	return clip.Text(strings.ToValidUTF8(strings.TrimSpace(string(body)), "\uFFFD"), maxDetail), nil
+	text := strings.TrimSpace(string(body))
+	if strings.HasPrefix(text, "<") {
+		return "the answer is a page of HTML, of a proxy or another server", nil
+	}
+	return clip.Text(strings.ToValidUTF8(text, "\uFFFD"), maxDetail), nil
 }

@@ -65,6 +65,9 @@ func TestDecodeErrorBody(t *testing.T) {
 	if diff := cmp.Diff(ps, got); diff != "" || detail != "" {
 		t.Errorf("detail %q, problems:\n%s", detail, diff)
 	}
+	if detail, _ := DecodeErrorBody([]byte("\n<html><h1>502</h1></html>")); detail != "the answer is a page of HTML, of a proxy or another server" {
+		t.Errorf("a page gives %q", detail)
+	}
 	if detail, got := DecodeErrorBody(AppendErrorBody(nil, "sentence")); detail != "sentence" || got != nil {
 		t.Errorf("got %q, %v", detail, got)
 	}
