@@ -3,6 +3,7 @@ package serve
 import (
 	"agentd/cmd/internal/options"
 	"agentd/inference/load"
+	"agentd/llama"
 	"agentd/scheduler/remote"
 )
 
@@ -17,7 +18,7 @@ func (c *Config) debug() []options.Option {
 		option("cpu-attention", "HOW", "", options.Choice(&m.CPUAttention, []string{load.Shared, load.F32, load.GGML}, nil)),
 		option("draft-rows", "N", "", options.IntOr(&s.DraftRows, 0, maxDraftRows, "auto", -1)),
 		option("engine-retries", "N", "", options.Int(&m.Remote.Retries, 0, remote.MaxRetries)),
-		option("fixed-tokens", "N", "", options.Int(&m.FixedTokens, 0, maxContext)),
+		option("fixed-tokens", "N", "", options.Int(&m.FixedTokens, 0, llama.MaxContext)),
 		option("forced-tokens", "on|off", "", options.Either(&s.NoForcedTokens, "on", "off")),
 		option("pprof", "ADDRESS", "", options.Text(&c.Pprof)),
 		option("prefix-cache", "on|off", "", options.Either(&s.NoPrefixCache, "on", "off")),

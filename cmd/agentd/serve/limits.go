@@ -12,8 +12,6 @@ const (
 	maxSequences = 256
 	// maxDraftRows is more than draft tokens are worth: each costs logits of its own.
 	maxDraftRows = 64
-	// maxContext is the limit of llama.MaxContext on a KV cache in tokens.
-	maxContext = 1 << 24
 	// minContext holds a short prompt and an answer.
 	minContext = 256
 	// minBatch and maxBatch bound the tokens of one model step.

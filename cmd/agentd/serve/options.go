@@ -10,6 +10,7 @@ import (
 	"agentd/cmd/internal/options"
 	"agentd/coaching"
 	"agentd/internal/base/version"
+	"agentd/llama"
 	"agentd/scheduler/remote"
 )
 
@@ -64,8 +65,8 @@ func (c *Config) model() []options.Option {
 		option("model-format", "NAME", "Prompt and output format of the model: auto, qwen, gpt-oss (or harmony), llama (Llama 3.1 and later), template (or magma).", options.Choice(&a.Format, append([]string{"auto"}, format.Names...), format.Aliases)),
 		option("quantization", "MODE", "auto serves any file. none refuses a quantized one; GPT-OSS and natively quantized files need auto.", options.Choice(&m.Quantization, []string{"auto", "none"}, nil).Refuse(refuseQuantization)),
 		option("dtype", "TYPE", "Element type of the KV cache: auto (f16), f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0, iq4_nl. float32, float16 and bfloat16 are accepted.", options.Choice(&m.KVType, dtypes, dtypeAliases)),
-		option("context-length", "TOKENS", "Size of the KV cache, which running candidates and the prefix cache share. A candidate also never exceeds the context that the model was trained on. auto: 32768; on a GPU up to 131072 if model and memory allow; less for a model of at most 256 MiB on a CPU, whose caches together take 512 MiB.", options.IntOr(&m.ContextLength, minContext, maxContext, "auto", 0)),
-		option("max-new-tokens", "TOKENS", "Longest answer of a candidate; one that reaches it ends with the error truncated. auto: 1024, with the default model 256.", options.IntOr(&a.MaxNewTokens, 1, maxContext, "auto", -1)),
+		option("context-length", "TOKENS", "Size of the KV cache, which running candidates and the prefix cache share. A candidate also never exceeds the context that the model was trained on. auto: 32768; on a GPU up to 131072 if model and memory allow; less for a model of at most 256 MiB on a CPU, whose caches together take 512 MiB.", options.IntOr(&m.ContextLength, minContext, llama.MaxContext, "auto", 0)),
+		option("max-new-tokens", "TOKENS", "Longest answer of a candidate; one that reaches it ends with the error truncated. auto: 1024, with the default model 256.", options.IntOr(&a.MaxNewTokens, 1, llama.MaxContext, "auto", -1)),
 	}
 }
 
@@ -77,9 +78,9 @@ func (c *Config) format() []options.Option {
 		option("output-style", "STYLE", "Output that the template format expects, qwen_format or json; or the form in which the model calls, native, bare, fenced or named, instead of asking it at start.", options.Choice(&f.OutputStyle, []string{"qwen_format", "json", "native", "bare", "fenced", "named"}, nil)),
 		option("agent", "KIND,KEY=VALUE,...", "The agent, and settings of its summaries.", options.SettingsAfter(
 			key("kind", "KIND", "full-history shows the model the whole history. history-summarized replaces it by a summary when the prompt exceeds the budget, and has no coaching. Each continues with the memory of the other.", options.Choice(&a.Kind, []string{agent.FullHistory, agent.HistorySummarized}, nil)),
-			key("budget", "N", "largest prompt. auto: 5000 tokens, or less in a small context; 4 characters for each token.", options.IntOr(&a.Summary.Budget, 1, maxContext, "auto", 0)),
+			key("budget", "N", "largest prompt. auto: 5000 tokens, or less in a small context; 4 characters for each token.", options.IntOr(&a.Summary.Budget, 1, llama.MaxContext, "auto", 0)),
 			key("unit", "UNIT", "of the budget, tokens or characters.", options.Either(&a.Summary.Characters, unitTokens, unitCharacters)),
-			key("max-tokens", "N", "longest summary. auto: 1024, or a quarter of the budget if that is less.", options.IntOr(&a.Summary.MaxTokens, 1, maxContext, "auto", 0)),
+			key("max-tokens", "N", "longest summary. auto: 1024, or a quarter of the budget if that is less.", options.IntOr(&a.Summary.MaxTokens, 1, llama.MaxContext, "auto", 0)),
 			key("keep", "N", "newest messages that stay in the history beside a summary, as far as the budget allows.", options.Int(&a.Summary.Keep, 0, maxHistory)),
 		)),
 		option("mixed-output", "MODE", "Text beside tool calls: reject makes it an invalid output, tools keeps the calls and drops the text.", options.Choice(&f.MixedOutput, []string{"reject", "tools"}, map[string]string{"error": "reject"})),
