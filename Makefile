@@ -64,17 +64,21 @@ vet: llama.cpp ## compile all packages, and go vet
 
 # Go vet has seen the tests. As many packages as there are processors are tested at once: with one more, the longest one,
 # cmd/agentd, waits for the others, and its databases answer too late. It begins first.
-TEST := -vet=off -timeout 30m
-# Fewer collections of garbage take less time. Programs that tests build need no tables for debuggers.
-# Tests that only compute, in one goroutine, would take up to ten times as long under the race detector. Those of
-# cmd/internal/check take a minute, mostly of waiting: they begin first, and one package more is tested.
+# Fewer collections of garbage take less time. Programs of tests, and those that tests build, need no tables for debuggers.
+TEST := GOGC=$${GOGC:-400} GOFLAGS="$$GOFLAGS -ldflags=-w" go test -vet=off -timeout 30m
+# Tests that only compute, in one goroutine, would take up to ten times as long under the race detector. They run beside
+# those of a device. Of them cmd/internal/check mostly waits, for a minute, so one package more is tested. It begins first,
+# and then third_party/patch, which compiles.
 computing = $(shell grep -rl '^//go:build !race' --include='*_test.go' . | sort)
 
-.PHONY: test
+.PHONY: test test-computing test-some-device
 test: vet native-test ## build llama.cpp, then the C++ tests, go vet and all tests, most under the race detector
 	@third_party/prereqs.sh chromium python3 postgres
-	GORACE="atexit_sleep_ms=10 $${GORACE:-}" GOGC=$${GOGC:-400} GOFLAGS="$$GOFLAGS -ldflags=-w" go test -race $(TEST) -p $(shell nproc) $(TESTFLAGS) ./cmd/agentd ./...
-	GOGC=$${GOGC:-400} go test $(TEST) -p $$(($(shell nproc) + 1)) -run "^($$(sed -nE 's/^func ((Test|Fuzz)\w+)\(.*/\1/p' $(computing) | paste -sd '|'))$$" $(TESTFLAGS) ./cmd/internal/check $(sort $(dir $(computing)))
+	GORACE="atexit_sleep_ms=10 $${GORACE:-}" $(TEST) -race -p $(shell nproc) $(TESTFLAGS) ./cmd/agentd ./...
+	@$(MAKE) -j2 test-computing test-some-device
+test-computing:
+	$(TEST) -p $$(($(shell nproc) + 1)) -run "^($$(sed -nE 's/^func ((Test|Fuzz)\w+)\(.*/\1/p' $(computing) | paste -sd '|'))$$" $(TESTFLAGS) ./cmd/internal/check ./third_party/patch $(sort $(dir $(computing)))
+test-some-device:
 	@CACHED_ONLY=$${CACHED_ONLY-yes} third_party/test-device.sh
 
 .PHONY: test-device

@@ -67,7 +67,7 @@ func TestOtherProcessorsProductsMatchPlainLoops(t *testing.T) {
 			continue
 		}
 		object := filepath.Join(t.TempDir(), "traits.o")
-		cxx(t, append(flags, "-O1", "-c", "-o", object)...)
+		cxx(t, append(flags, "-Og", "-c", "-o", object)...)
 		run(t, compile(t, program, t.TempDir(), append(linked(t, libs, object), "-lggml-cpu")...), "few")
 		t.Log(march)
 	}
