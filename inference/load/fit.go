@@ -14,8 +14,8 @@ var kvBytes = map[string]float64{
 }
 
 // cellBytes returns the bytes of one cell of the KV cache: keys and values of every layer. It reads the metadata of the
-// architecture, also for layers and embedding if these are 0. Missing keys have llama.cpp's defaults.
-func cellBytes(metadata map[string]string, architecture string, layers, embedding int, kvType string) float64 {
+// architecture. Missing keys have llama.cpp's defaults.
+func cellBytes(metadata map[string]string, architecture, kvType string) float64 {
 	number := func(key string, otherwise int) int {
 		n, err := strconv.Atoi(metadata[architecture+"."+key])
 		if err != nil || n <= 0 { // absent, or a list with a value for each layer
@@ -23,15 +23,12 @@ func cellBytes(metadata map[string]string, architecture string, layers, embeddin
 		}
 		return n
 	}
-	if layers == 0 {
-		layers, embedding = number("block_count", 0), number("embedding_length", 0)
-	}
 	heads := number("attention.head_count", 1)
 	kvHeads := number("attention.head_count_kv", heads)
-	headDim := embedding / max(heads, 1)
+	headDim := number("embedding_length", 0) / max(heads, 1)
 	keys := number("attention.key_length", headDim)
 	values := number("attention.value_length", headDim)
-	return float64(layers) * float64(kvHeads) * float64(keys+values) * kvBytes[kvType]
+	return float64(number("block_count", 0)) * float64(kvHeads) * float64(keys+values) * kvBytes[kvType]
 }
 
 // contextLimit returns the most cells of a KV cache whose size Open chooses. On the CPU, the contexts of a small

@@ -100,8 +100,8 @@ func (m *Model) HeadroomForModel(ctx context.Context, path string, bytes int64, 
 		return err
 	}
 	cells := 1.0
-	if now := cellBytes(m.Llama.Metadata(), m.Info.Architecture, 0, 0, m.Info.KVType); now > 0 {
-		cells = cellBytes(next.Metadata(), next.Info().Architecture, 0, 0, m.Info.KVType) / now
+	if now := cellBytes(m.Llama.Metadata(), m.Info.Architecture, m.Info.KVType); now > 0 {
+		cells = cellBytes(next.Metadata(), next.Info().Architecture, m.Info.KVType) / now
 	}
 	weights := float64(bytes) + float64(adapterBytes)/float64(len(m.copies))
 	need := m.scaled(weights/float64(m.Info.SizeBytes), cells, 1)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"agentd/agent"
 	"agentd/agent/format"
 	"agentd/inference/defaultmodel"
@@ -52,10 +54,7 @@ func Open(ctx context.Context, cfg Config) (m *Model, err error) {
 	}
 	m.Info.Device = place.describe()
 	cfg.Agent.ModelVersion, cfg.Agent.AlwaysVersion = m.Weights.Version, cfg.WeightsDir != ""
-	if err := ctx.Err(); err != nil {
-		return m, err
-	}
-	if err := m.loadTemplate(cfg); err != nil {
+	if err := cmp.Or(ctx.Err(), m.loadTemplate(cfg)); err != nil {
 		return m, err
 	}
 	m.Info.Attention = attention(groups[0].gpu(), cfg.CPUAttention)
@@ -81,7 +80,7 @@ func Open(ctx context.Context, cfg Config) (m *Model, err error) {
 
 // loadModels reads the model file, or the embedded one, for each group of devices. A
 // quantization that Config.Quantization does not allow is an error.
-func (m *Model) loadModels(ctx context.Context, cfg Config, groups []deviceGroup) error {
+func (m *Model) loadModels(ctx context.Context, cfg Config, groups []deviceGroup) (err error) {
 	path := cfg.Path
 	if path == "" {
 		f, err := defaultmodel.Open()
@@ -98,7 +97,6 @@ func (m *Model) loadModels(ctx context.Context, cfg Config, groups []deviceGroup
 		defer f.Close() // it stays as long as it is mapped
 		path = f.Name()
 	}
-	var err error
 	if m.Weights, err = openWeights(path, cfg.Log); err != nil {
 		return fmt.Errorf("the model %s could not be read: %w", path, err)
 	}
@@ -109,8 +107,7 @@ func (m *Model) loadModels(ctx context.Context, cfg Config, groups []deviceGroup
 			llama.SetGPULayers(group.layers),
 			llama.SetDevices(group.devices...),
 		}
-		if cfg.Path == "" {
-			// The file in memory is freed after it was read.
+		if cfg.Path == "" { // the file in memory is freed after it was read
 			load = append(load, llama.SetMMap(false))
 		}
 		if cfg.Progress != nil {
@@ -267,7 +264,7 @@ func (m *Model) chooseSizes(cfg Config, groups []deviceGroup) (perCell float64, 
 		f.KVType = "f16"
 	}
 	info := m.Llama.Info()
-	perCell = cellBytes(m.Llama.Metadata(), info.Architecture, info.Layers, info.Embedding, f.KVType)
+	perCell = cellBytes(m.Llama.Metadata(), info.Architecture, f.KVType)
 	f.Contexts = max(1, cfg.Contexts)
 	each := f.Contexts / len(groups) // contexts that share a model
 	f.Threads = cfg.Threads
@@ -315,17 +312,15 @@ func (m *Model) chooseSizes(cfg Config, groups []deviceGroup) (perCell float64, 
 func (m *Model) startEngine(ctx context.Context, cfg Config, groups []deviceGroup, perCell float64) error {
 	f, gpu := &m.Info, groups[0].gpu()
 	each := f.Contexts / len(groups) // contexts that share a model
-	// The log says why the start takes seconds more: gigabytes are zeroed.
-	cfg.Log.Info().Int("contexts", f.Contexts).Int("tokens", f.ContextLength).Str("size", fmt.Sprintf("%.0f MB", float64(f.Contexts)*float64(f.ContextLength)*perCell/1e6)).
-		Msg("allocating the KV cache")
+	free, kv := budget.Free(budget.System), uint64(float64(f.Contexts)*float64(f.ContextLength)*perCell)
+	logCache(cfg.Log, f, kv, free, gpu)
 	var contexts []scheduler.Context
 	for i, group := range groups {
 		for range each {
 			contexts = append(contexts, scheduler.Context{Model: m.copies[i], Options: m.contextOptions(gpu), Device: group.describe()})
 		}
 	}
-	free := budget.Free(budget.System)
-	if kv := uint64(float64(f.Contexts) * float64(f.ContextLength) * perCell); !gpu && free > kv {
+	if !gpu && free > kv {
 		free -= kv // the contexts allocate it later
 	}
 	hostCells, err := hostCells(cfg.CacheRAM, free, f.Contexts, perCell)
@@ -357,6 +352,17 @@ func (m *Model) startEngine(ctx context.Context, cfg Config, groups []deviceGrou
 	m.Engine = engine
 	f.Placement = engine.Placement()
 	return nil
+}
+
+// logCache says why the start takes seconds: gigabytes are zeroed. If a host has fewer free (0: unknown), the system may
+// end the process. Models with windows need less.
+func logCache(log zerolog.Logger, f *EngineInfo, bytes, free uint64, gpu bool) {
+	line := log.Info()
+	if !gpu && free > 0 && bytes > free {
+		line = log.Warn().Str("free", fmt.Sprintf("%.0f MB", float64(free)/1e6)).
+			Str("fix", "if the system kills agentd, give it fewer contexts, a smaller context length or a smaller type of the KV cache")
+	}
+	line.Int("contexts", f.Contexts).Int("tokens", f.ContextLength).Str("size", fmt.Sprintf("%.0f MB", float64(bytes)/1e6)).Msg("allocating the KV cache")
 }
 
 // choose returns given if it is not 0, else the default for the device.

@@ -155,3 +155,25 @@ func TestDraftRowsHaveDefaultsByConfig(t *testing.T) {
 		})
 	}
 }
+
+// TestCacheBeyondTheFreeMemoryIsWarnedOf before it is allocated.
+func TestCacheBeyondTheFreeMemoryIsWarnedOf(t *testing.T) {
+	for name, test := range map[string]struct {
+		free uint64
+		gpu  bool
+		line string
+	}{
+		"unknown":        {0, false, `{"level":"info","contexts":2,`},
+		"enough":         {4e9, false, `{"level":"info","contexts":2,`},
+		"less":           {3e9, false, `{"level":"warn","free":"3000 MB","fix":"if the system kills agentd, `},
+		"less, on a GPU": {3e9, true, `{"level":"info","contexts":2,`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var line strings.Builder
+			logCache(zerolog.New(&line), &EngineInfo{Contexts: 2, ContextLength: 1e6}, 4e9, test.free, test.gpu)
+			if !strings.HasPrefix(line.String(), test.line) || !strings.Contains(line.String(), `"size":"4000 MB"`) {
+				t.Errorf("got %s", &line)
+			}
+		})
+	}
+}

@@ -40,10 +40,7 @@ func attention(gpu bool, want string) string {
 
 // physicalCores counts the distinct sets of hyper-threads in sysfs at root; 0: unknown.
 func physicalCores(root string) int {
-	files, err := filepath.Glob(filepath.Join(root, "cpu[0-9]*", "topology", "thread_siblings_list"))
-	if err != nil {
-		return 0
-	}
+	files, _ := filepath.Glob(filepath.Join(root, "cpu[0-9]*", "topology", "thread_siblings_list"))
 	cores := map[string]bool{}
 	for _, f := range files {
 		if siblings, err := os.ReadFile(f); err == nil {
