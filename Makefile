@@ -63,7 +63,7 @@ vet: llama.cpp ## compile all packages, and go vet
 	go vet ./...
 
 # Go vet has seen the tests. As many packages as there are processors are tested at once: with one more, the longest one,
-# cmd/agentd, waits for the others, and its databases answer too late. It begins first.
+# cmd/agentd, waits for the others, and its databases answer too late. The longest begin first, so that none is left alone.
 # Fewer collections of garbage take less time. Programs of tests, and those that tests build, need no tables for debuggers.
 TEST := GOGC=$${GOGC:-400} GOFLAGS="$$GOFLAGS -ldflags=-w" go test -vet=off -timeout 30m
 # Tests that only compute, in one goroutine, would take up to ten times as long under the race detector. They run beside
@@ -74,7 +74,7 @@ computing = $(shell grep -rl '^//go:build !race' --include='*_test.go' . | sort)
 .PHONY: test test-computing test-some-device
 test: vet native-test ## build llama.cpp, then the C++ tests, go vet and all tests, most under the race detector
 	@third_party/prereqs.sh chromium python3 postgres
-	GORACE="atexit_sleep_ms=10 $${GORACE:-}" $(TEST) -race -p $(shell nproc) $(TESTFLAGS) ./cmd/agentd ./...
+	GORACE="atexit_sleep_ms=10 $${GORACE:-}" $(TEST) -race -p $(shell nproc) $(TESTFLAGS) ./cmd/agentd ./inference/live ./internal/http/webpage/browser_test ./scheduler ./server ./...
 	@$(MAKE) -j2 test-computing test-some-device
 test-computing:
 	$(TEST) -p $$(($(shell nproc) + 1)) -run "^($$(sed -nE 's/^func ((Test|Fuzz)\w+)\(.*/\1/p' $(computing) | paste -sd '|'))$$" $(TESTFLAGS) ./cmd/internal/check ./third_party/patch $(sort $(dir $(computing)))
