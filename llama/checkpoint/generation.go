@@ -81,8 +81,8 @@ var endKeys = []string{
 	"tokenizer.ggml.fim_pad_token_id", "tokenizer.ggml.fim_rep_token_id", "tokenizer.ggml.fim_sep_token_id",
 }
 
-// endTokens returns the ids of the tokens that end an answer, the main one first: eos_token_id of
-// generation_config.json, without that of config.json, and eos_token of tokenizer_config.json.
+// endTokens returns the ids of the tokens that end an answer: eos_token of tokenizer_config.json, which templates get,
+// and eos_token_id of generation_config.json, without that of config.json.
 func (t *tokenizer) endTokens(dir string, g *generation, said *tokenizerConfig, c *shape) ([]int, error) {
 	name, raw := generationFile, g.EOS
 	if isNull(raw) {
@@ -92,10 +92,8 @@ func (t *tokenizer) endTokens(dir string, g *generation, said *tokenizerConfig, 
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, name), err)
 	}
-	if text := tokenText(said.EOS); text != "" {
-		if id, ok := t.id(text); ok && !slices.Contains(list, id) {
-			list = append(list, id)
-		}
+	if id, ok := t.id(tokenText(said.EOS)); ok {
+		list = append([]int{id}, slices.DeleteFunc(list, func(other int) bool { return other == id })...)
 	}
 	switch {
 	case len(list) == 0:

@@ -42,7 +42,7 @@ var (
 
 // tokenizerConfigMembers are the members of tokenizer_config.json, except those named ..._token.
 var tokenizerConfigMembers = join(
-	use("eos_token", "chat_template", "add_bos_token"),
+	use("bos_token", "eos_token", "chat_template", "add_bos_token"),
 	only("false", otherwiseGGUF, "add_eos_token", "add_prefix_space", "split_special_tokens", "do_lower_case", "use_default_system_prompt"),
 	only("", "the checkpoint has code of its own; "+otherwiseGGUF, "auto_map"),
 	ignore("tokenizer.json says it", "tokenizer_class", "added_tokens_decoder", "additional_special_tokens", "extra_special_tokens",
@@ -56,6 +56,7 @@ var tokenizerConfigMembers = join(
 
 // tokenizerConfig has the members of tokenizer_config.json that are used.
 type tokenizerConfig struct {
+	BOS      json.RawMessage   `json:"bos_token"`
 	EOS      json.RawMessage   `json:"eos_token"`
 	Template json.RawMessage   `json:"chat_template"`
 	AddBOS   *bool             `json:"add_bos_token"`

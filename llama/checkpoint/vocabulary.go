@@ -118,6 +118,9 @@ func writeVocabulary(g *gguf.Metadata, dir string, c *shape) error {
 	}
 	sampling.write(g)
 	g.Set("tokenizer.ggml.add_bos_token", bos != nil)
+	if id, ok := t.id(tokenText(said.BOS)); ok && bos == nil {
+		bos = &id
+	}
 	if bos = cmp.Or(bos, c.BOS); bos != nil && *bos >= 0 && *bos < len(tokens) {
 		g.Set("tokenizer.ggml.bos_token_id", *bos)
 	}

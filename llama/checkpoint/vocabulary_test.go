@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"agentd/llama"
 	"agentd/llama/checkpoint/checkpointtest"
@@ -63,9 +64,10 @@ func TestConvertedVocabularyTokenizesAsTheOriginal(t *testing.T) {
 			}},
 			"model": object{"type": "BPE", "vocab": vocab, "merges": merges},
 		},
-		"config.json":            object{"vocab_size": len(texts), "max_position_embeddings": 4096},
-		"generation_config.json": object{"eos_token_id": []int{151645, 151643}},
-		"chat_template.jinja":    "{{ messages }}",
+		"config.json":            object{"vocab_size": len(texts), "max_position_embeddings": 4096, "bos_token_id": 151643},
+		"generation_config.json": object{"eos_token_id": []int{151643, 151645}},
+		"tokenizer_config.json":  object{"bos_token": "<|im_start|>", "eos_token": object{"content": "<|im_end|>"}},
+		"chat_template.jinja":    "{{ bos_token }}{{ eos_token }}",
 	})
 	converted, err := llama.New(convert(t, dir), llama.SetVocabOnly(true))
 	if err != nil {
@@ -75,6 +77,15 @@ func TestConvertedVocabularyTokenizesAsTheOriginal(t *testing.T) {
 	w := converted.Vocab()
 	if w.Size() != v.Size() || !w.IsEOG(151645) || !w.IsEOG(151643) || w.AddBOS() {
 		t.Errorf("size %d of %d, ends %v and %v, BOS %v", w.Size(), v.Size(), w.IsEOG(151645), w.IsEOG(151643), w.AddBOS())
+	}
+	template, err := converted.NewTemplate("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer template.Close()
+	const want = "<|im_start|><|im_end|>" // as the library, which has both from tokenizer_config.json
+	if got, err := template.Render([]byte("{}"), time.Time{}); got != want || err != nil {
+		t.Errorf("the template gives %q, want %q (%v)", got, want, err)
 	}
 	for _, text := range []string{
 		"the robot's arm, 12345!", " \n\n  x\t", "naïve 机器人 🙂 мир", `{"name": "go_to"}`, "<|im_start|>user", "A1b2\r\n\r\nC",
