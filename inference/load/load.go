@@ -236,8 +236,8 @@ func sampling(cfg Config, model *llama.Model) generation.Sampling {
 	if v := model.SamplingDefault("top_p"); v != nil && *v > 0 && *v <= 1 {
 		chosen.TopP = *v
 	}
-	if v := model.SamplingDefault("top_k"); v != nil && *v >= 0 {
-		chosen.TopK = int(*v)
+	if v := model.SamplingDefault("top_k"); v != nil {
+		chosen.TopK = int(max(*v, 0)) // -1 is off, too
 	}
 	if v := model.SamplingDefault("min_p"); v != nil && *v >= 0 && *v <= 1 {
 		chosen.MinP = *v

@@ -71,7 +71,7 @@ func (g *generation) write(m *gguf.Metadata) {
 		}
 	}
 	if g.TopK != nil {
-		m.Set("general.sampling.top_k", int(*g.TopK))
+		m.Set("general.sampling.top_k", int32(*g.TopK)) // -1: off
 	}
 }
 
