@@ -148,7 +148,7 @@ func (l *layout) add(n named, s *stored, t *tensors) error {
 		return fmt.Errorf("config.json has %d layers with %d experts", c.Layers, c.Experts)
 	}
 	switch {
-	case strings.HasSuffix(n.part, "rotary_emb.inv_freq"), l.name == linear && beside(n.part), c.Tied && n.part == "lm_head":
+	case strings.HasSuffix(n.part, "rotary_emb.inv_freq"), l.name == linear && beside(n.part):
 		return nil
 	case n.kind == "bias" && !slices.Contains(c.biases(l.architecture), n.part):
 		return errors.New("config.json says that this module has no bias")

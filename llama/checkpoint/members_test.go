@@ -214,6 +214,18 @@ func TestSameCheckpointGivesTheSameBytes(t *testing.T) {
 	}
 }
 
+// TestOutputInTheFilesIsUsed also with tie_word_embeddings: transformers ties it to the embeddings only if it is equal.
+func TestOutputInTheFilesIsUsed(t *testing.T) {
+	f := checkpointtest.All()[2]
+	dir := f.Write(t, t.TempDir())
+	var untied, tied bytes.Buffer
+	first := Write(&untied, dir)
+	change(t, filepath.Join(dir, "config.json"), checkpointtest.Object{"tie_word_embeddings": true})
+	if err := errors.Join(first, Write(&tied, dir)); err != nil || !bytes.Equal(untied.Bytes(), tied.Bytes()) {
+		t.Errorf("%s: tied, the file has %d bytes, want %d of the same (%v)", f.Name, tied.Len(), untied.Len(), err)
+	}
+}
+
 // TestSamplingOfACheckpointIsInItsFiles, the model's and the vocabulary's, which serves engines at URLs.
 func TestSamplingOfACheckpointIsInItsFiles(t *testing.T) {
 	all := checkpointtest.All()
