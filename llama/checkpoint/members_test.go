@@ -226,6 +226,20 @@ func TestOutputInTheFilesIsUsed(t *testing.T) {
 	}
 }
 
+// TestTiedHeadAloneIsTheEmbeddings: of two names of one tensor, safetensors' save_model keeps the first.
+func TestTiedHeadAloneIsTheEmbeddings(t *testing.T) {
+	f := checkpointtest.All()[0]
+	dir := f.Write(t, t.TempDir())
+	var usual, renamed bytes.Buffer
+	err := Write(&usual, dir)
+	path := filepath.Join(dir, singleFile)
+	data, readErr := os.ReadFile(path)
+	data = bytes.Replace(data, []byte(`"model.embed_tokens.weight"`), []byte(`"lm_head.weight"           `), 1)
+	if err = errors.Join(err, readErr, os.WriteFile(path, data, 0o600), Write(&renamed, dir)); err != nil || !bytes.Equal(usual.Bytes(), renamed.Bytes()) {
+		t.Errorf("%s: %d bytes, want %d of the same (%v)", f.Name, renamed.Len(), usual.Len(), err)
+	}
+}
+
 // TestSamplingOfACheckpointIsInItsFiles, the model's and the vocabulary's, which serves engines at URLs.
 func TestSamplingOfACheckpointIsInItsFiles(t *testing.T) {
 	all := checkpointtest.All()
