@@ -147,7 +147,7 @@ var newer = &unicode.RangeTable{
 func specialTexts(v *Vocab) *regexp.Regexp {
 	var texts []string
 	for _, t := range v.special {
-		if piece := v.piece(t); piece != "" {
+		if piece := v.piece(t); piece != "" && utf8.ValidString(piece) { // no text has another one
 			texts = append(texts, regexp.QuoteMeta(piece))
 		}
 	}

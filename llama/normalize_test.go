@@ -37,6 +37,10 @@ func TestTextsAreNormalizedAsTheLibraryDoes(t *testing.T) {
 			t.Errorf("%s: changed without a normalizer", name)
 		}
 	}
+	damaged := &Vocab{pieces: "a\xff", offsets: []uint32{0, 1, 2}, special: []Token{0, 1}}
+	if got := specialTexts(damaged).String(); got != "a" {
+		t.Errorf("special texts, one of which is not UTF-8: %q", got)
+	}
 	for pre, want := range map[string]bool{"qwen2": true, "qwen35": true, "gpt-4o": false, "llama-bpe": false, "smollm": false} {
 		if got := normalizes(map[string]string{"tokenizer.ggml.pre": pre}); got != want {
 			t.Errorf("%s: %t", pre, got)
