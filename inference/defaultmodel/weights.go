@@ -5,15 +5,15 @@ package defaultmodel
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	_ "embed" // for the weights
 	"encoding/hex"
-	"errors"
 	"fmt"
+	"io"
 	"os"
 
-	"golang.org/x/sys/unix"
-
+	"agentd/llama/checkpoint"
 	"agentd/llama/synth"
 )
 
@@ -37,18 +37,12 @@ func Path(dir string) (string, error) {
 	return path, nil
 }
 
-// Open returns the embedded weights as a file in memory, whose name is a path that this process can open. It
-// needs no writable directory. Close frees the file when the path is not open elsewhere.
+// Open returns the embedded weights as a file in memory, see checkpoint.InMemory. It needs no writable directory.
 func Open() (*os.File, error) {
-	fd, err := unix.MemfdCreate("household.gguf", unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("default model: a file in memory: %w", err)
-	}
-	f := os.NewFile(uintptr(fd), fmt.Sprintf("/proc/self/fd/%d", fd))
-	if _, err := f.Write(gguf); err != nil {
-		return nil, errors.Join(fmt.Errorf("default model: %w", err), f.Close())
-	}
-	return f, nil
+	return checkpoint.InMemory(context.Background(), func(w io.Writer) error {
+		_, err := w.Write(gguf)
+		return err
+	})
 }
 
 // isWhole reports whether a file holds exactly the embedded weights.

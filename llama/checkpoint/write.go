@@ -109,11 +109,10 @@ func fileType(list []gguf.Tensor) int {
 	return types[most]
 }
 
-// Open writes a checkpoint as a GGUF file in memory (memfd) and returns it; its name is a path that this process can
-// open. The weights are in memory once, since llama.cpp maps the file. Close frees it when the path is not
-// open elsewhere. Open stops when ctx ends.
+// Open writes a checkpoint as a GGUF file InMemory. The weights are in memory once, since llama.cpp maps the file.
+// Close frees it when the path is not open elsewhere. Open stops when ctx ends.
 func Open(ctx context.Context, dir string) (*os.File, error) {
-	return inMemory(ctx, func(w io.Writer) error { return Write(w, dir) })
+	return InMemory(ctx, func(w io.Writer) error { return Write(w, dir) })
 }
 
 // OpenShape is Open with a file that has holes in place of weights: right sizes, and nearly no memory.
@@ -127,7 +126,7 @@ func OpenShape(dir string) (*os.File, error) {
 	for i := range list {
 		size += list[i].Size() + gguf.Padding(list[i].Size())
 	}
-	f, err := inMemory(context.Background(), func(w io.Writer) error { return g.WriteHead(w, list) })
+	f, err := InMemory(context.Background(), func(w io.Writer) error { return g.WriteHead(w, list) })
 	if err != nil {
 		return nil, err
 	}
@@ -143,16 +142,17 @@ func OpenShape(dir string) (*os.File, error) {
 
 // OpenVocabulary is Open for the vocabulary only, see WriteVocabulary.
 func OpenVocabulary(dir string) (*os.File, error) {
-	return inMemory(context.Background(), func(w io.Writer) error { return WriteVocabulary(w, dir) })
+	return InMemory(context.Background(), func(w io.Writer) error { return WriteVocabulary(w, dir) })
 }
 
 // OpenAdapter is Open for an adapter, see WriteAdapter.
 func OpenAdapter(ctx context.Context, dir string, base Base) (*os.File, error) {
-	return inMemory(ctx, func(w io.Writer) error { return WriteAdapter(w, dir, base) })
+	return InMemory(ctx, func(w io.Writer) error { return WriteAdapter(w, dir, base) })
 }
 
-func inMemory(ctx context.Context, write func(io.Writer) error) (*os.File, error) {
-	fd, err := unix.MemfdCreate("checkpoint.gguf", unix.MFD_CLOEXEC)
+// InMemory returns a file in memory (memfd) that write has written. Its name is a path that this process can open.
+func InMemory(ctx context.Context, write func(io.Writer) error) (*os.File, error) {
+	fd, err := unix.MemfdCreate("model.gguf", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("a file in memory: %w", err)
 	}
