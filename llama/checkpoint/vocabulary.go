@@ -21,14 +21,6 @@ import (
 	"agentd/llama/internal/gguf"
 )
 
-// Token types of a GGUF file (llama.cpp's llama_token_type).
-const (
-	typeNormal      = 1
-	typeControl     = 3
-	typeUserDefined = 4
-	typeUnused      = 5
-)
-
 // WriteVocabulary writes the vocabulary in dir as a GGUF file without weights, for engines at URLs, which
 // have the weights. Errors name the file.
 func WriteVocabulary(w io.Writer, dir string) error {
@@ -130,7 +122,7 @@ func writeVocabulary(g *gguf.Metadata, dir string, c *shape) error {
 	return nil
 }
 
-// tokens returns the texts and types of all ids below size; an id without a text is typeUnused.
+// tokens returns the texts and types of all ids below size; an id without a text is gguf.Unused.
 func (t *tokenizer) tokens(size int) ([]string, []int32, error) {
 	size--
 	for _, id := range t.model.Vocab {
@@ -145,27 +137,27 @@ func (t *tokenizer) tokens(size int) ([]string, []int32, error) {
 	size++
 	tokens, types := make([]string, size), make([]int32, size)
 	for i := range tokens {
-		tokens[i], types[i] = fmt.Sprintf("[PAD%d]", i), typeUnused // as llama.cpp's converter names them
+		tokens[i], types[i] = fmt.Sprintf("[PAD%d]", i), gguf.Unused // as llama.cpp's converter names them
 	}
 	for text, id := range t.model.Vocab {
 		if id < 0 {
 			return nil, nil, fmt.Errorf("token %q has id %d", text, id)
 		}
-		if types[id] != typeUnused {
+		if types[id] != gguf.Unused {
 			return nil, nil, fmt.Errorf("tokens %q and %q have the id %d", min(text, tokens[id]), max(text, tokens[id]), id)
 		}
-		tokens[id], types[id] = text, typeNormal
+		tokens[id], types[id] = text, gguf.Normal
 	}
 	for _, a := range t.added {
 		if a.ID < 0 {
 			return nil, nil, fmt.Errorf("token %q has id %d", a.Content, a.ID)
 		}
-		if id, known := t.model.Vocab[a.Content]; types[a.ID] != typeUnused && tokens[a.ID] != a.Content || known && id != a.ID {
+		if id, known := t.model.Vocab[a.Content]; types[a.ID] != gguf.Unused && tokens[a.ID] != a.Content || known && id != a.ID {
 			return nil, nil, fmt.Errorf("added token %q with id %d is another one in the vocabulary", a.Content, a.ID)
 		}
-		tokens[a.ID], types[a.ID] = a.Content, typeUserDefined
+		tokens[a.ID], types[a.ID] = a.Content, gguf.UserDefined
 		if a.Special || strings.HasPrefix(a.Content, "<|") && strings.HasSuffix(a.Content, "|>") { // as llama.cpp's converter
-			types[a.ID] = typeControl
+			types[a.ID] = gguf.Control
 		}
 	}
 	return tokens, types, nil

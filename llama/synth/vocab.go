@@ -4,14 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-)
 
-// Token types of a GGUF file (llama_token_type).
-const (
-	typeNormal      = 1
-	typeControl     = 3
-	typeUserDefined = 4
-	typeUnused      = 5
+	"agentd/llama/internal/gguf"
 )
 
 // vocabulary is a GGUF file's description of its tokens.
@@ -48,17 +42,17 @@ type special struct {
 // 151643 on. What looks like markup of the dialogue is a control token; what
 // models write in their answers is user-defined.
 var qwenSpecials = []special{
-	{"<|endoftext|>", typeControl}, {"<|im_start|>", typeControl}, {"<|im_end|>", typeControl},
-	{"<|object_ref_start|>", typeControl}, {"<|object_ref_end|>", typeControl},
-	{"<|box_start|>", typeControl}, {"<|box_end|>", typeControl},
-	{"<|quad_start|>", typeControl}, {"<|quad_end|>", typeControl},
-	{"<|vision_start|>", typeControl}, {"<|vision_end|>", typeControl}, {"<|vision_pad|>", typeControl},
-	{"<|image_pad|>", typeControl}, {"<|video_pad|>", typeControl},
-	{"<tool_call>", typeUserDefined}, {"</tool_call>", typeUserDefined},
-	{"<|fim_prefix|>", typeControl}, {"<|fim_middle|>", typeControl}, {"<|fim_suffix|>", typeControl},
-	{"<|fim_pad|>", typeControl}, {"<|repo_name|>", typeControl}, {"<|file_sep|>", typeControl},
-	{"<tool_response>", typeUserDefined}, {"</tool_response>", typeUserDefined},
-	{"<think>", typeUserDefined}, {"</think>", typeUserDefined},
+	{"<|endoftext|>", gguf.Control}, {"<|im_start|>", gguf.Control}, {"<|im_end|>", gguf.Control},
+	{"<|object_ref_start|>", gguf.Control}, {"<|object_ref_end|>", gguf.Control},
+	{"<|box_start|>", gguf.Control}, {"<|box_end|>", gguf.Control},
+	{"<|quad_start|>", gguf.Control}, {"<|quad_end|>", gguf.Control},
+	{"<|vision_start|>", gguf.Control}, {"<|vision_end|>", gguf.Control}, {"<|vision_pad|>", gguf.Control},
+	{"<|image_pad|>", gguf.Control}, {"<|video_pad|>", gguf.Control},
+	{"<tool_call>", gguf.UserDefined}, {"</tool_call>", gguf.UserDefined},
+	{"<|fim_prefix|>", gguf.Control}, {"<|fim_middle|>", gguf.Control}, {"<|fim_suffix|>", gguf.Control},
+	{"<|fim_pad|>", gguf.Control}, {"<|repo_name|>", gguf.Control}, {"<|file_sep|>", gguf.Control},
+	{"<tool_response>", gguf.UserDefined}, {"</tool_response>", gguf.UserDefined},
+	{"<think>", gguf.UserDefined}, {"</think>", gguf.UserDefined},
 }
 
 // qwenFirstSpecial is the id of <|endoftext|> in the real vocabulary.
@@ -74,7 +68,7 @@ func patchQwen(v *vocabulary) error {
 		v.tokens[qwenFirstSpecial+i], v.types[qwenFirstSpecial+i] = s.text, s.typ
 	}
 	for i := qwenFirstSpecial + len(qwenSpecials); i < len(v.tokens); i++ {
-		v.types[i] = typeUnused
+		v.types[i] = gguf.Unused
 	}
 	for i := qwenFirstSpecial; i < len(v.tokens); i++ {
 		v.rare = append(v.rare, i)
@@ -102,7 +96,7 @@ var (
 
 func control(texts ...string) (list []special) {
 	for _, text := range texts {
-		list = append(list, special{text, typeControl})
+		list = append(list, special{text, gguf.Control})
 	}
 	return list
 }
@@ -125,7 +119,7 @@ func (d *dialect) vocabulary() *vocabulary {
 func bytePairs() *vocabulary {
 	v := &vocabulary{}
 	for b := range 256 {
-		id := v.add(string(byteRune(byte(b))), typeNormal)
+		id := v.add(string(byteRune(byte(b))), gguf.Normal)
 		if b < ' ' || b > '~' {
 			v.rare = append(v.rare, id)
 		}
@@ -134,7 +128,7 @@ func bytePairs() *vocabulary {
 		left, right, _ := strings.Cut(pair, "+")
 		left, right = strings.ReplaceAll(left, "_", "Ġ"), strings.ReplaceAll(right, "_", "Ġ")
 		v.merges = append(v.merges, left+" "+right)
-		v.add(left+right, typeNormal)
+		v.add(left+right, gguf.Normal)
 	}
 	return v
 }

@@ -19,6 +19,14 @@ const (
 	MXFP4 = 39
 )
 
+// Token types (llama_token_type).
+const (
+	Normal      = 1
+	Control     = 3
+	UserDefined = 4
+	Unused      = 5
+)
+
 // blocks has the number of elements and of bytes in a block of each type.
 var blocks = map[uint32][2]int64{F32: {1, 4}, F16: {1, 2}, Q8: {32, 34}, BF16: {1, 2}, MXFP4: {32, 17}}
 
