@@ -39,7 +39,7 @@ func readInfo(m *Model) ModelInfo {
 		Name:          m.metadata["general.name"],
 		Params:        uint64(C.llama_model_n_params(m.ptr)),
 		SizeBytes:     uint64(C.llama_model_size(m.ptr)),
-		ContextTrain:  int(C.llama_model_n_ctx_train(m.ptr)),
+		ContextTrain:  int(uint32(C.llama_model_n_ctx_train(m.ptr))),
 		Embedding:     int(C.llama_model_n_embd(m.ptr)),
 		Layers:        int(C.llama_model_n_layer(m.ptr)),
 		SlidingWindow: int(C.llama_model_n_swa(m.ptr)),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -172,7 +173,7 @@ func TestInfoTellsTheTypesApart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			spec.Type = tc.typ
+			spec.Type, spec.Context = tc.typ, math.MaxUint32
 			path := filepath.Join(t.TempDir(), "m.gguf")
 			if err := synth.Write(path, spec); err != nil {
 				t.Fatal(err)
@@ -183,6 +184,9 @@ func TestInfoTellsTheTypesApart(t *testing.T) {
 			}
 			defer m.Free()
 			info := m.Info()
+			if info.ContextTrain != math.MaxUint32 {
+				t.Errorf("trained on %d tokens", info.ContextTrain)
+			}
 			if info.Quantized != tc.quantized || info.NativeMXFP4 != tc.mxfp4 || info.FileType != tc.fileType || info.TensorTypes[tc.tensors] == 0 {
 				t.Errorf("info %+v", info)
 			}
