@@ -84,7 +84,7 @@ func TestDefaultModelIsNotMapped(t *testing.T) {
 	if err := os.WriteFile(copied, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for given, file := range map[string]string{"": "memfd:household", copied: copied} {
+	for given, file := range map[string]string{"": "memfd:model", copied: copied} {
 		openDefault(t, load.Config{Path: given})
 		maps, err := os.ReadFile("/proc/self/maps")
 		if err != nil {

@@ -110,14 +110,14 @@ func parse(name string) named {
 // layout returns the tensors of the GGUF file.
 func (a *architecture) layout(c *config, t *tensors, path string) ([]gguf.Tensor, error) {
 	l := layout{architecture: a, config: c, experts: map[string][]*stored{}}
-	names := slices.Sorted(maps.Keys(t.byName))
-	headOnly := c.Tied && !slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, "embed_tokens.weight") })
-	for _, name := range names {
-		s, n := t.byName[name], parse(name)
-		if headOnly && n.part == "lm_head" {
-			n.part = "model.embed_tokens"
+	if c.Tied {
+		if err := t.tie(); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		if err := l.add(n, s, t); err != nil {
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
+		s := t.byName[name]
+		if err := l.add(parse(name), s, t); err != nil {
 			return nil, fmt.Errorf("%s: tensor %s: %w", s.file.Name(), name, err)
 		}
 	}

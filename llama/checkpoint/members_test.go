@@ -224,6 +224,24 @@ func TestOutputInTheFilesIsUsed(t *testing.T) {
 	if err := errors.Join(first, Write(&tied, dir)); err != nil || !bytes.Equal(untied.Bytes(), tied.Bytes()) {
 		t.Errorf("%s: tied, the file has %d bytes, want %d of the same (%v)", f.Name, tied.Len(), untied.Len(), err)
 	}
+	read, err := openTensors(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.close()
+	head, embeddings := read.byName["lm_head.weight"], read.byName["model.embed_tokens.weight"]
+	data := make([]byte, head.shape[0]*head.rowSize())
+	_, err = embeddings.file.ReadAt(data, embeddings.offset)
+	file, openErr := os.OpenFile(head.file.Name(), os.O_WRONLY, 0)
+	if err := errors.Join(err, openErr); err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	_, err = file.WriteAt(data, head.offset)
+	var equal bytes.Buffer
+	if err := errors.Join(err, Write(&equal, dir)); err != nil || untied.Len()-equal.Len() < len(data) {
+		t.Errorf("%s: equal, the file has %d bytes of %d, want %d fewer (%v)", f.Name, equal.Len(), untied.Len(), len(data), err)
+	}
 }
 
 // TestTiedHeadAloneIsTheEmbeddings: of two names of one tensor, safetensors' save_model keeps the first.

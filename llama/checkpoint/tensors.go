@@ -2,10 +2,12 @@ package checkpoint
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -159,6 +161,35 @@ func (t *tensors) open(path string) error {
 	if rest := info.Size() - 8 - int64(size) - end; rest != 0 {
 		return bad("data_offsets: %d bytes after the last tensor belong to none", rest)
 	}
+	return nil
+}
+
+// tie leaves one tensor for the embeddings and the output, as transformers does: unless both are there and differ.
+func (t *tensors) tie() error {
+	parts := map[string]*stored{}
+	for name, s := range t.byName {
+		parts[parse(name).part] = s
+	}
+	head, embeddings := parts["lm_head"], parts["model.embed_tokens"]
+	switch {
+	case head == nil:
+		return nil
+	case embeddings == nil:
+		t.byName["model.embed_tokens.weight"] = head
+	default:
+		var sums [2]string
+		for i, s := range []*stored{head, embeddings} {
+			h := sha256.New()
+			if _, err := io.Copy(h, io.NewSectionReader(s.file, s.offset, s.shape[0]*s.rowSize())); err != nil {
+				return err
+			}
+			sums[i] = string(h.Sum(nil))
+		}
+		if sums[0] != sums[1] {
+			return nil
+		}
+	}
+	delete(t.byName, head.name)
 	return nil
 }
 
