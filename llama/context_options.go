@@ -56,17 +56,6 @@ func SetKVType(name string) ContextOption { return func(o *contextOptions) { o.k
 // if the device supports it. Off also disables shared attention.
 func SetFlashAttention(on bool) ContextOption { return func(o *contextOptions) { o.flash = &on } }
 
-// failAt makes a device fail after that many nodes of a graph, for tests: by GGML_ABORT, or, with a
-// VkResult, by the exception of a Vulkan call.
-func failAt(nodes int, result ...int) ContextOption {
-	return func(o *contextOptions) {
-		o.failAt = nodes
-		for _, r := range result {
-			o.failWith = r
-		}
-	}
-}
-
 var kvTypes = map[string]C.enum_ggml_type{
 	"f32": C.GGML_TYPE_F32, "f16": C.GGML_TYPE_F16, "bf16": C.GGML_TYPE_BF16, "q8_0": C.GGML_TYPE_Q8_0,
 	"q5_1": C.GGML_TYPE_Q5_1, "q5_0": C.GGML_TYPE_Q5_0, "q4_1": C.GGML_TYPE_Q4_1, "q4_0": C.GGML_TYPE_Q4_0,

@@ -8,6 +8,17 @@ import (
 	"testing"
 )
 
+// failAt makes a device fail after that many nodes of a graph: by GGML_ABORT, or, with a
+// VkResult, by the exception of a Vulkan call.
+func failAt(nodes int, result ...int) ContextOption {
+	return func(o *contextOptions) {
+		o.failAt = nodes
+		for _, r := range result {
+			o.failWith = r
+		}
+	}
+}
+
 // TestFailedDeviceLosesOnlyItsContext wherever in a decode it fails: in the first node, in
 // the middle and in the last step of a prompt.
 func TestFailedDeviceLosesOnlyItsContext(t *testing.T) {

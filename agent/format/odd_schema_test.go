@@ -9,6 +9,7 @@ import (
 
 	"agentd/agent/internal/gbnf"
 	"agentd/agent/internal/schema"
+	"agentd/agent/internal/tree"
 	"agentd/agent/tools"
 	"agentd/llama/synth"
 	"agentd/protocol"
@@ -94,7 +95,7 @@ func TestSchemasThatRepeatThemselves(t *testing.T) {
 		"options without number":              `{"enum":[` + many(3000, `"optionN"`) + `]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := schema.Parse(protocol.Raw(source))
+			d, err := schema.New(tree.Parse(protocol.Raw(source)))
 			if err != nil {
 				t.Fatal(err)
 			}

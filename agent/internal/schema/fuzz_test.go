@@ -27,7 +27,7 @@ func FuzzAdd(f *testing.F) {
 		if err := schema.Compact(); err != nil {
 			t.Skip()
 		}
-		d, err := Parse(schema)
+		d, err := parse(schema)
 		if err != nil {
 			return
 		}

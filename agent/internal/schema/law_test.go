@@ -288,7 +288,7 @@ func TestTheLaw(t *testing.T) {
 			text = body
 		}
 		check := oracle(t, text)
-		document, err := Parse(protocol.Raw(text))
+		document, err := parse(protocol.Raw(text))
 		if err != nil {
 			t.Fatalf("seed %d: %v in %s", seed, err, text)
 		}
@@ -379,7 +379,7 @@ func TestTheLawBetweenTags(t *testing.T) {
 			continue
 		}
 		check := oracle(t, strings.ReplaceAll(member, `"format"`, `"x-format"`))
-		document, err := Parse(protocol.Raw(`{"type":"object","properties":{"x":` + member + `}}`))
+		document, err := parse(protocol.Raw(`{"type":"object","properties":{"x":` + member + `}}`))
 		if err != nil {
 			t.Fatalf("seed %d: %v in %s", seed, err, member)
 		}

@@ -29,7 +29,7 @@ func TestSchemasWithoutValues(t *testing.T) {
 		{"a bound beyond all numbers", `{"minimum":1e999}`, "exponent beyond 400"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			d, err := Parse(protocol.Raw(test.schema))
+			d, err := parse(protocol.Raw(test.schema))
 			if err == nil {
 				_, err = d.Add(gbnf.New(gbnf.DumpsSpacing), Options{})
 			}
@@ -46,7 +46,7 @@ func TestManyValuesAreWidenedToTheirTypes(t *testing.T) {
 		for i := range values {
 			values[i] = fmt.Sprintf(`"v%d"`, i)
 		}
-		d, err := Parse(protocol.Raw(`{"anyOf":[{"enum":[` + strings.Join(values[:n/2], ",") + `]},{"enum":[` + strings.Join(values[n/2:], ",") + `]}]}`))
+		d, err := parse(protocol.Raw(`{"anyOf":[{"enum":[` + strings.Join(values[:n/2], ",") + `]},{"enum":[` + strings.Join(values[n/2:], ",") + `]}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestManyValuesAreWidenedToTheirTypes(t *testing.T) {
 // TestManyValuesAreNotCheckedOneByOne: that would take time with the square of their number.
 func TestManyValuesAreNotCheckedOneByOne(t *testing.T) {
 	values := strings.Repeat(`1,`, maxValues) + `1`
-	d, err := Parse(protocol.Raw(`{"enum":[` + strings.ReplaceAll(values, "1,1", `1,"a"`) + `],"minLength":2}`))
+	d, err := parse(protocol.Raw(`{"enum":[` + strings.ReplaceAll(values, "1,1", `1,"a"`) + `],"minLength":2}`))
 	if err == nil {
 		err = d.Usable()
 	}
@@ -89,7 +89,7 @@ func TestChecksTakeAStepForEachSchemaAndByte(t *testing.T) {
 	for seed := range uint64(2000) {
 		d := &drawer{Rand: rand.New(rand.NewPCG(seed, 7))}
 		source := d.schema(4)
-		document, err := Parse(protocol.Raw(source))
+		document, err := parse(protocol.Raw(source))
 		if err != nil || document.Usable() != nil || document.steps == 0 {
 			continue
 		}

@@ -55,7 +55,6 @@ import (
 	"golang.org/x/text/message"
 
 	"agentd/agent/internal/tree"
-	"agentd/protocol"
 )
 
 // Document is a schema with its check and its grammar. It is immutable, and safe for concurrent use.
@@ -83,10 +82,7 @@ const documentURL = "schema:///parameters"
 // place is a schema before and after its translation to draft 2020-12.
 type place struct{ origin, schema *tree.Value }
 
-// Parse makes the document of a schema in JSON, which must be valid and without duplicate names.
-func Parse(source protocol.Raw) (*Document, error) { return New(tree.Parse(source)) }
-
-// New makes the document of a schema. The error names a number whose exponent is too large.
+// New makes the document of a schema, which must be valid and without duplicate names. The error names a number whose exponent is too large.
 func New(source *tree.Value) (*Document, error) {
 	d := &Document{Root: "parameters", places: map[string]place{}, nodes: map[*jsonschema.Schema]*node{}, dynamic: map[string]int{}}
 	d.source = d.translate(source)

@@ -6,13 +6,17 @@ import (
 
 	"agentd/agent/internal/gbnf"
 	"agentd/agent/internal/gbnf/gbnftest"
+	"agentd/agent/internal/tree"
 	"agentd/protocol"
 )
+
+// parse makes the document of a schema in JSON.
+func parse(source protocol.Raw) (*Document, error) { return New(tree.Parse(source)) }
 
 // grammarOf is the grammar of a schema, its root in the rule root.
 func grammarOf(t testing.TB, schema string, spacing gbnf.Spacing, o Options) (*Document, *gbnftest.Grammar, string) {
 	t.Helper()
-	d, err := Parse(protocol.Raw(schema))
+	d, err := parse(protocol.Raw(schema))
 	if err != nil {
 		t.Fatalf("%v in %s", err, schema)
 	}

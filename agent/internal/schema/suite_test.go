@@ -126,7 +126,7 @@ func (a *tally) count(valid, admitted bool) {
 
 func measure(t *testing.T, group *suiteGroup, of *[4]tally, verbose bool, file string) {
 	var grammars [2]*gbnftest.Grammar
-	document, err := Parse(group.Schema)
+	document, err := parse(group.Schema)
 	for i := range grammars {
 		g := gbnf.New(gbnf.DumpsSpacing)
 		if err != nil {
