@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -255,6 +256,30 @@ func TestTiedHeadAloneIsTheEmbeddings(t *testing.T) {
 	data = bytes.Replace(data, []byte(`"model.embed_tokens.weight"`), []byte(`"lm_head.weight"           `), 1)
 	if err = errors.Join(err, readErr, os.WriteFile(path, data, 0o600), Write(&renamed, dir)); err != nil || !bytes.Equal(usual.Bytes(), renamed.Bytes()) {
 		t.Errorf("%s: %d bytes, want %d of the same (%v)", f.Name, renamed.Len(), usual.Len(), err)
+	}
+}
+
+// TestAddedTokenWithoutAnEmbeddingIsLeftOut, such as one for padding that was added without resizing the embeddings.
+func TestAddedTokenWithoutAnEmbeddingIsLeftOut(t *testing.T) {
+	dir := checkpointtest.All()[0].Write(t, t.TempDir())
+	var added []checkpointtest.Object
+	for id := 261; id <= checkpointtest.Vocab; id++ {
+		added = append(added, checkpointtest.Object{"id": id, "content": fmt.Sprintf("<%d>", id)})
+	}
+	change(t, filepath.Join(dir, "tokenizer.json"), checkpointtest.Object{"added_tokens": added})
+	change(t, filepath.Join(dir, vocabularyConfig), checkpointtest.Object{"pad_token": "<264>"})
+	f, err := Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	m, err := llama.New(f.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Free()
+	if got := string(m.Vocab().Piece(263, true)); got != "<263>" || m.Vocab().Size() != checkpointtest.Vocab {
+		t.Errorf("%d tokens, the last one %q", m.Vocab().Size(), got)
 	}
 }
 

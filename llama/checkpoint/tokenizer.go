@@ -196,7 +196,7 @@ func (t *tokenizer) checkIDs() error {
 		if !of {
 			want = next
 		}
-		if !of && a.ID > want { // a lower one is another token's, which tokens refuses
+		if a.ID != want {
 			return fmt.Errorf("added token %q has id %d, and the library gives it %d; %s", a.Content, a.ID, want, otherwiseGGUF)
 		}
 		next = max(next, want+1)

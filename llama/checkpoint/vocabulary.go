@@ -122,14 +122,18 @@ func writeVocabulary(g *gguf.Metadata, dir string, c *shape) error {
 	return nil
 }
 
-// tokens returns the texts and types of all ids below size; an id without a text is gguf.Unused.
+// tokens returns the texts and types of all ids below size; an id without a text is gguf.Unused. An added token from size
+// on has no embedding, so the model can't read it. A size of 0 is unknown.
 func (t *tokenizer) tokens(size int) ([]string, []int32, error) {
+	unknown := size == 0
 	size--
 	for _, id := range t.model.Vocab {
 		size = max(size, id)
 	}
 	for _, a := range t.added {
-		size = max(size, a.ID)
+		if unknown {
+			size = max(size, a.ID)
+		}
 	}
 	if size < 0 || size >= maxTokens {
 		return nil, nil, fmt.Errorf("the last token is %d; there may be 1 to %d", size, maxTokens)
@@ -149,11 +153,8 @@ func (t *tokenizer) tokens(size int) ([]string, []int32, error) {
 		tokens[id], types[id] = text, gguf.Normal
 	}
 	for _, a := range t.added {
-		if a.ID < 0 {
-			return nil, nil, fmt.Errorf("token %q has id %d", a.Content, a.ID)
-		}
-		if id, known := t.model.Vocab[a.Content]; types[a.ID] != gguf.Unused && tokens[a.ID] != a.Content || known && id != a.ID {
-			return nil, nil, fmt.Errorf("added token %q with id %d is another one in the vocabulary", a.Content, a.ID)
+		if a.ID < 0 || a.ID >= size {
+			continue
 		}
 		tokens[a.ID], types[a.ID] = a.Content, gguf.UserDefined
 		if a.Special || strings.HasPrefix(a.Content, "<|") && strings.HasSuffix(a.Content, "|>") { // as llama.cpp's converter

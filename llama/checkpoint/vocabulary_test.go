@@ -170,10 +170,10 @@ func TestUnusableDirectoriesAreRefused(t *testing.T) {
 		`"a" and "c" have the id 0`: func(f map[string]any) {
 			f["tokenizer.json"].(object)["model"].(object)["vocab"] = object{"a": 0, "b": 1, "ab": 2, "c": 0}
 		},
-		`"<x>" with id 1 is anot`: func(f map[string]any) {
+		`"<x>" has id 1, and the library gives it 3`: func(f map[string]any) {
 			f["tokenizer.json"].(object)["added_tokens"] = []object{{"id": 1, "content": "<x>"}}
 		},
-		`"a" with id 3 is anothe`: func(f map[string]any) {
+		`"a" has id 3, and the library gives it 0`: func(f map[string]any) {
 			f["tokenizer.json"].(object)["added_tokens"] = []object{{"id": 3, "content": "a"}}
 		},
 		"novelty is not known": func(f map[string]any) { f["tokenizer.json"].(object)["novelty"] = 1 },
