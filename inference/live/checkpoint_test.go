@@ -21,7 +21,7 @@ func TestCheckpointServesLikeItsFile(t *testing.T) {
 	f := all[slices.IndexFunc(all, func(f checkpointtest.Fixture) bool { return f.Name == "qwen2-bf16" })]
 	dir, lora := f.Write(t, parent), filepath.Join(parent, "lora")
 	checkpointtest.WriteAdapter(t, lora)
-	checkpointtest.Write(t, dir, map[string]any{"generation_config.json": checkpointtest.Object{"eos_token_id": 256, "top_k": -1}})
+	checkpointtest.Write(t, dir, map[string]any{"generation_config.json": `{"eos_token_id": 256, "top_k": -1}`})
 	if err := synth.WriteFile(filepath.Join(parent, "file.gguf"), func(to *os.File) error { return checkpoint.Write(to, dir) }); err != nil {
 		t.Fatal(err)
 	}

@@ -254,7 +254,8 @@ func TestTiedHeadAloneIsTheEmbeddings(t *testing.T) {
 	path := filepath.Join(dir, singleFile)
 	data, readErr := os.ReadFile(path)
 	data = bytes.Replace(data, []byte(`"model.embed_tokens.weight"`), []byte(`"lm_head.weight"           `), 1)
-	if err = errors.Join(err, readErr, os.WriteFile(path, data, 0o600), Write(&renamed, dir)); err != nil || !bytes.Equal(usual.Bytes(), renamed.Bytes()) {
+	err = errors.Join(err, readErr, os.WriteFile(path, data, 0o600), Write(&renamed, dir))
+	if err != nil || !bytes.Equal(usual.Bytes(), renamed.Bytes()) {
 		t.Errorf("%s: %d bytes, want %d of the same (%v)", f.Name, renamed.Len(), usual.Len(), err)
 	}
 }

@@ -122,8 +122,8 @@ func writeVocabulary(g *gguf.Metadata, dir string, c *shape) error {
 	return nil
 }
 
-// tokens returns the texts and types of all ids below size; an id without a text is gguf.Unused. An added token from size
-// on has no embedding, so the model can't read it. A size of 0 is unknown.
+// tokens returns the texts and types of all ids below size; an id without a text is gguf.Unused. An added token from
+// size on has no embedding, so the model can't read it. A size of 0 is unknown.
 func (t *tokenizer) tokens(size int) ([]string, []int32, error) {
 	unknown := size == 0
 	size--
