@@ -98,21 +98,13 @@ func (r *rule) parse(tag string) {
 		if !named {
 			n, _ = strconv.ParseInt(value, 10, 64)
 		}
+		for _, flag := range map[string][]*bool{
+			"required": {&r.required}, "nullable": {&r.nullable}, "always": {&r.always}, "any": {&r.any},
+			"nonempty": {&r.nonempty}, "id": {&r.nonempty, &r.id}, "url": {&r.url},
+		}[word] {
+			*flag = true
+		}
 		switch word {
-		case "required":
-			r.required = true
-		case "nullable":
-			r.nullable = true
-		case "always":
-			r.always = true
-		case "any":
-			r.any = true
-		case "nonempty":
-			r.nonempty = true
-		case "id":
-			r.nonempty, r.id = true, true
-		case "url":
-			r.url = true
 		case "oneof":
 			r.oneof = strings.Split(value, "|")
 		case "least":
