@@ -125,15 +125,13 @@ func writeVocabulary(g *gguf.Metadata, dir string, c *shape) error {
 // tokens returns the texts and types of all ids below size; an id without a text is gguf.Unused. An added token from
 // size on has no embedding, so the model can't read it. A size of 0 is unknown.
 func (t *tokenizer) tokens(size int) ([]string, []int32, error) {
-	unknown := size == 0
-	size--
-	for _, id := range t.model.Vocab {
-		size = max(size, id)
-	}
-	for _, a := range t.added {
-		if unknown {
+	if size--; size < 0 {
+		for _, a := range t.added {
 			size = max(size, a.ID)
 		}
+	}
+	for _, id := range t.model.Vocab {
+		size = max(size, id)
 	}
 	if size < 0 || size >= maxTokens {
 		return nil, nil, fmt.Errorf("the last token is %d; there may be 1 to %d", size, maxTokens)

@@ -82,9 +82,6 @@ func dialectOf(id identity) dialect {
 
 // bias returns a logit_bias of OpenAI's API that excludes tokens.
 func bias(ids []generation.Token) map[string]float64 {
-	if len(ids) == 0 {
-		return nil
-	}
 	m := make(map[string]float64, len(ids))
 	for _, id := range ids {
 		m[fmt.Sprint(id)] = -100

@@ -26,16 +26,12 @@ type vllmRequest struct {
 	Stop           []string           `json:"stop,omitempty"`
 	IgnoreEOS      bool               `json:"ignore_eos,omitempty"`
 	MinTokens      int                `json:"min_tokens,omitempty"`
-	Structured     *vllmStructured    `json:"structured_outputs,omitempty"`
+	Structured     map[string]string  `json:"structured_outputs,omitempty"`
 	LogitBias      map[string]float64 `json:"logit_bias,omitempty"`
 	Logprobs       *int               `json:"logprobs,omitempty"`
 	ReturnTokenIDs bool               `json:"return_token_ids"`
 	AddSpecial     bool               `json:"add_special_tokens"`
 	SkipSpecial    bool               `json:"skip_special_tokens"`
-}
-
-type vllmStructured struct {
-	Grammar string `json:"grammar"`
 }
 
 func (vllm) path() string { return "/v1/completions" }
@@ -48,7 +44,7 @@ func (vllm) body(c *call) ([]byte, error) {
 		Logprobs: c.logprobs(0), // of the chosen tokens alone, before grammar, temperature and truncation
 	}
 	if c.grammar != "" {
-		r.Structured = &vllmStructured{ebnf(c.grammar)}
+		r.Structured = map[string]string{"grammar": ebnf(c.grammar)}
 	}
 	return json.Marshal(&r)
 }
