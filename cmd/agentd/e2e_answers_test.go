@@ -80,7 +80,7 @@ func TestRobotGetsOneCall(t *testing.T) {
 		{"name":"wait","description":"D","parameters":{"type":"object","properties":{"reason":{"enum":["load","rain","people"]}},"required":["reason"]}}]`
 	robots := `{"known_robots":["r1","r2","r10"]}`
 	in := func(id int64) input {
-		in := user(id, "Go everywhere.").tools(tools).outputs(6)
+		in := user(id, "Go everywhere.").tools(tools).outputs(12)
 		in.Attributes = json.RawMessage(robots)
 		return in
 	}
