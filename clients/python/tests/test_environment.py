@@ -55,9 +55,10 @@ class World:
     def __init__(self, *rewards: Any, facts: dict[str, Any] | None = None, length: int = 1000) -> None:
         self.rewards, self.facts, self.length = list(rewards), facts or {}, length
         self.steps = self.resets = 0
+        self.seed: int | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Input, dict[str, Any]]:
-        self.resets += 1
+        self.resets, self.seed = self.resets + 1, seed
         return Input(f"reset {self.resets}"), {}
 
     def step(self, decision: Decision) -> tuple[Input, float, bool, bool, dict[str, Any]]:
@@ -179,6 +180,17 @@ class TestSteps(unittest.TestCase):
         cut, *whole = self.path.read_text().splitlines()
         self.assertEqual((len(cut), [json.loads(line)["request"] for line in whole]), (10, [request, request]))
         self.recorder._file = open(self.path, "ab", buffering=0)
+
+    def test_a_seed_is_an_integer_of_any_type_or_one_for_each_world(self) -> None:
+        class Number:  # such as numpy.int64, which is no int
+            def __index__(self) -> int:
+                return 5
+
+        worlds = World(1.0), World(1.0)
+        env = self.environment(*worlds)
+        for seed, want in ((None, [None, None]), (5, [5, 6]), (Number(), [5, 6]), ([7, None], [7, None])):
+            env.reset(seed=seed)  # type: ignore[arg-type]
+            self.assertEqual([world.seed for world in worlds], want)
 
     def test_wrong_actions_change_nothing(self) -> None:
         worlds = World(1.0), World(1.0)

@@ -8,7 +8,7 @@ shape of gymnasium.vector.VectorEnv, `ParallelEnvironment` that of PettingZoo's 
 import math
 import operator
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -297,8 +297,8 @@ class VectorEnvironment(_Environment):
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[list[Observation], dict[str, Any]]:
         """Begin all episodes. A single seed is that of world 0, and world i gets seed+i."""
-        if seed is None or isinstance(seed, int):
-            seed = [None if seed is None else seed + i for i in range(self.num_envs)]
+        if not isinstance(seed, Sized):  # None, or an integer such as numpy's
+            seed = [None if seed is None else operator.index(seed) + i for i in range(self.num_envs)]
         if len(seed) != self.num_envs:
             raise ValueError(f"seed: has {len(seed)} elements for {self.num_envs} worlds")
         self._ended = []
