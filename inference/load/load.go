@@ -354,15 +354,16 @@ func (m *Model) startEngine(ctx context.Context, cfg Config, groups []deviceGrou
 	return nil
 }
 
-// logCache says why the start takes seconds: gigabytes are zeroed. If a host has fewer free (0: unknown), the system may
-// end the process. Models with windows need less.
+// logCache says why the start takes seconds: gigabytes are zeroed. If a host has fewer free (0: unknown), the system
+// may end the process. Models with windows need less.
 func logCache(log zerolog.Logger, f *EngineInfo, bytes, free uint64, gpu bool) {
 	line := log.Info()
 	if !gpu && free > 0 && bytes > free {
 		line = log.Warn().Str("free", fmt.Sprintf("%.0f MB", float64(free)/1e6)).
-			Str("fix", "if the system kills agentd, give it fewer contexts, a smaller context length or a smaller type of the KV cache")
+			Str("fix", "if the system kills agentd, lower the context length or the contexts, or use a smaller KV cache type")
 	}
-	line.Int("contexts", f.Contexts).Int("tokens", f.ContextLength).Str("size", fmt.Sprintf("%.0f MB", float64(bytes)/1e6)).Msg("allocating the KV cache")
+	line.Int("contexts", f.Contexts).Int("tokens", f.ContextLength).
+		Str("size", fmt.Sprintf("%.0f MB", float64(bytes)/1e6)).Msg("allocating the KV cache")
 }
 
 // choose returns given if it is not 0, else the default for the device.

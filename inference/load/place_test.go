@@ -219,7 +219,8 @@ func TestHostCacheIsSharedByContextsAndBounded(t *testing.T) {
 func TestCellBytes(t *testing.T) {
 	// Qwen3-0.6B: 28 layers, 8 KV heads of 128, f16: 28*8*(128+128)*2.
 	qwen := map[string]string{
-		"qwen3.block_count": "28", "qwen3.embedding_length": "1024", "qwen3.attention.head_count": "16", "qwen3.attention.head_count_kv": "8",
+		"qwen3.block_count": "28", "qwen3.embedding_length": "1024",
+		"qwen3.attention.head_count": "16", "qwen3.attention.head_count_kv": "8",
 		"qwen3.attention.key_length": "128", "qwen3.attention.value_length": "128",
 	}
 	if got := cellBytes(qwen, "qwen3", "f16"); got != 114688 {
@@ -229,7 +230,9 @@ func TestCellBytes(t *testing.T) {
 		t.Errorf("Qwen3-0.6B in q8_0: %v", got)
 	}
 	// Llama 2 7B names neither KV heads nor lengths: 32*32*(128+128)*2.
-	llama2 := map[string]string{"llama.block_count": "32", "llama.embedding_length": "4096", "llama.attention.head_count": "32"}
+	llama2 := map[string]string{
+		"llama.block_count": "32", "llama.embedding_length": "4096", "llama.attention.head_count": "32",
+	}
 	if got := cellBytes(llama2, "llama", "f16"); got != 524288 {
 		t.Errorf("Llama 2 7B: %v", got)
 	}

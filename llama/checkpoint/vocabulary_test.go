@@ -64,7 +64,9 @@ func TestConvertedVocabularyTokenizesAsTheOriginal(t *testing.T) {
 			}},
 			"model": object{"type": "BPE", "vocab": vocab, "merges": merges},
 		},
-		"config.json":            object{"vocab_size": len(texts), "max_position_embeddings": 4096, "bos_token_id": 151643},
+		"config.json": object{
+			"vocab_size": len(texts), "max_position_embeddings": 4096, "bos_token_id": 151643,
+		},
 		"generation_config.json": object{"eos_token_id": []int{151643, 151645}},
 		"tokenizer_config.json":  object{"bos_token": "<|im_start|>", "eos_token": object{"content": "<|im_end|>"}},
 		"chat_template.jinja":    "{{ bos_token }}{{ eos_token }}",

@@ -82,7 +82,7 @@ const documentURL = "schema:///parameters"
 // place is a schema before and after its translation to draft 2020-12.
 type place struct{ origin, schema *tree.Value }
 
-// New makes the document of a schema, which must be valid and without duplicate names. The error names a number whose exponent is too large.
+// New makes the document of a schema without duplicate names. The error names a number whose exponent is too large.
 func New(source *tree.Value) (*Document, error) {
 	d := &Document{Root: "parameters", places: map[string]place{}, nodes: map[*jsonschema.Schema]*node{}, dynamic: map[string]int{}}
 	d.source = d.translate(source)
